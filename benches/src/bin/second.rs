@@ -1,7 +1,7 @@
 //! The speed table of second derivatives, as JSON: a part of what `cargo xtask bench` runs.
 //!
 //! One row per loss and query: the median time of a release, and as its target a multiple of that of the clipped gradient, timed in turns
-//! in the same run. Then whole Hessians of a loss with Hessians of rank one, beside a product of the rows with themselves, of which a
+//! in the same run; joint fields of saddle objectives beside those of the logistic loss. Then whole Hessians of a loss with Hessians of rank one, beside a product of the rows with themselves, of which a
 //! triangle would take a half; and `sosp`, with the share of its time that it spends in answers of the oracle. `--quick` takes smaller
 //! data and fewer repeats.
 #![allow(clippy::print_stdout, reason = "the table is the product")]
@@ -18,8 +18,10 @@ use dpopt::oracle::query::{
     Curvature, HessianMatrix, HessianVector, HessianVectorDifference, Value,
 };
 use dpopt::oracle::{
-    Activation, Answer, AskError, Books, Examples, Glm, Head, Linear, Mlp, Network, Oracle,
-    OracleFacts, PrivateData, PrivateMean, QuadraticLink, Query, Question, TwiceDifferentiable,
+    Activation, Answer, AskError, AucSaddle, Books, Cell, CellShares, Differentiable,
+    EqualOpportunity, Examples, Glm, GroupDro, Head, Joint, Linear, Mlp, Network, Oracle,
+    OracleFacts, PrivateData, PrivateMean, QuadraticLink, Query, Question, ScoreSaddle, Scored,
+    Segment, TwiceDifferentiable,
 };
 use dpopt::privacy::{
     Adjacency, ClipNorm, Curator, Delta, Epsilon, Event, NoiseMultiplier, Spend, Which,
@@ -49,13 +51,30 @@ fn numbers(seed: u64) -> impl FnMut() -> f64 {
 
 /// Rows of about unit length in single precision, labels of 0 and 1.
 fn data(records: usize, columns: usize) -> Result<PrivateData, Failure> {
+    let data = labelled(records, columns, |i| (i % 2) as f32)?;
+    Ok(data.with_label_bound(ClipNorm::new(1.0)?))
+}
+
+/// Labels of both classes of four groups.
+fn in_cells(records: usize, columns: usize) -> Result<PrivateData, Failure> {
+    labelled(records, columns, |i| {
+        let (positive, group) = (i.is_multiple_of(2), i / 2 % 4);
+        Cell { positive, group }.label()
+    })
+}
+
+fn labelled(
+    records: usize,
+    columns: usize,
+    label: impl Fn(usize) -> f32,
+) -> Result<PrivateData, Failure> {
     let mut number = numbers(1);
     let size = (1.0 / columns as f64).sqrt();
     let rows = (0..records * columns).map(|_| (size * number()) as f32);
     let design = Design::dense32(columns, rows.collect())?;
-    let labels = (0..records).map(|i| (i % 2) as f32).collect();
-    let data = PrivateData::made_up(design, labels, ClipNorm::new(1.0)?, RELATION, None)?;
-    Ok(data.with_label_bound(ClipNorm::new(1.0)?))
+    let labels = (0..records).map(label).collect();
+    let clip = ClipNorm::new(1.0)?;
+    Ok(PrivateData::made_up(design, labels, clip, RELATION, None)?)
 }
 
 fn means<L: TwiceDifferentiable<Records = Examples>>(
@@ -149,6 +168,77 @@ fn rows<L: TwiceDifferentiable<Records = Examples>>(
             "met": target.map(|target| medians[i] <= target),
             "repeats": repeats,
             "gradients": medians[i] / medians[0],
+        }));
+    }
+    Ok(())
+}
+
+/// One joint field of a saddle objective, and its change, beside those of the logistic loss at as many columns.
+fn joint<S: ScoreSaddle>(
+    out: &mut Vec<Json>,
+    name: &str,
+    data: &PrivateData,
+    objective: S,
+    repeats: usize,
+) -> Result<(), Failure> {
+    let joint = Joint::new(Scored::with_own_clips(objective, 1.0), 0.5)?;
+    fn mean<L: Differentiable<Records = Examples>>(
+        data: &PrivateData,
+        loss: L,
+    ) -> Result<PrivateMean<'_, L>, Failure> {
+        let mut curator = Curator::simulated(RELATION, 1);
+        let event = Event::gaussian(NoiseMultiplier::new(1.0)?);
+        curator.reserve(&Spend::Fixed(event.repeated(RELEASES)))?;
+        Ok(PrivateMean::new(data, loss, curator)?)
+    }
+    /// The field, and its change.
+    fn times<L: Differentiable<Records = Examples>>(
+        means: &mut PrivateMean<'_, L>,
+    ) -> Result<[f64; 2], Failure> {
+        let mut number = numbers(7);
+        let dim = means.dim();
+        let from: Vec<f64> = (0..dim).map(|_| 0.3 * number()).collect();
+        let along: Vec<f64> = (0..dim).map(|_| 0.01 * number()).collect();
+        let to: Vec<f64> = from.iter().zip(&along).map(|(x, d)| x + d).collect();
+        let clip = ClipNorm::new(1.0)?;
+        let segment = Segment::new(&from, &to, &along).ok_or("points of one length")?;
+        let (field, change) = (
+            Linear::field(&from, clip),
+            Linear::change(segment, clip, clip),
+        );
+        let mut found = [0.0; 2];
+        for (found, query) in found.iter_mut().zip([&field, &change]) {
+            let start = now();
+            black_box(means.release(query, Which::All, NoiseMultiplier::new(1.0)?)?);
+            *found = start.elapsed().as_secs_f64();
+        }
+        Ok(found)
+    }
+    let (mut plain, mut joint) = (mean(data, Glm::Logistic)?, mean(data, joint)?);
+    let mut seconds: [Vec<f64>; 4] = Default::default();
+    let mut ratios: [Vec<f64>; 2] = Default::default();
+    for round in 0..=repeats {
+        let [gradient, two_points] = times(&mut plain)?;
+        let [pass, difference] = times(&mut joint)?;
+        if round > 0 {
+            let all = [gradient, two_points, pass, difference];
+            seconds.iter_mut().zip(all).for_each(|(s, t)| s.push(t));
+            ratios[0].push(pass / gradient);
+            ratios[1].push(difference / two_points);
+        }
+    }
+    for (i, what) in ["pass", "difference"].into_iter().enumerate() {
+        let beside = median(&mut seconds[i]);
+        let of = median(&mut seconds[i + 2]);
+        out.push(json!({
+            "id": format!("second/joint {what}/{name}"),
+            "seconds": of,
+            "fastest": seconds[i + 2][0],
+            "target": 1.15 * beside,
+            "met": of <= 1.15 * beside,
+            "repeats": repeats,
+            "ratio_of_fastest": seconds[i + 2][0] / seconds[i][0],
+            "median_ratio": median(&mut ratios[i]),
         }));
     }
     Ok(())
@@ -266,6 +356,13 @@ fn main() -> Result<(), Failure> {
     rows(&mut out, "network-8", &small, network, repeats)?;
     let mlp = Mlp::new(&[49, 32, 2], Activation::Tanh, Head::Softmax)?;
     rows(&mut out, "perceptron-32", &small, mlp, repeats)?;
+    let cells = in_cells(100_000 / divide, 100)?;
+    let shares = CellShares::even(4)?;
+    let dro = GroupDro::new(&shares, false, 0.1)?;
+    joint(&mut out, "group-dro", &cells, dro, repeats)?;
+    let equal = EqualOpportunity::new(&shares, 0.1)?;
+    joint(&mut out, "equal-opportunity", &cells, equal, repeats)?;
+    joint(&mut out, "auc", &cells, AucSaddle::new(&shares)?, repeats)?;
     hessian(&mut out, 200_000 / divide / divide, 535)?;
     sosp(&mut out, 100_000 / divide, 100)?;
     println!("{}", serde_json::to_string_pretty(&out)?);

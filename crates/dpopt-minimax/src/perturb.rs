@@ -179,7 +179,7 @@ impl PerturbAndWatchPlan {
         curvature(&self.facts, &self.settings, self.target())
     }
 
-    /// The alpha_H of which the argument of two coupled runs (4.3 of the notes, with p) says something, if it is below L_Phi. It is a sketch,
+    /// The alpha_H of which the argument of two coupled runs (with p) says something, if it is below L_Phi. It is a sketch,
     /// and no run states it.
     #[must_use]
     pub fn curvature_of_the_argument(&self) -> f64 {
@@ -236,7 +236,7 @@ fn curvature(facts: &SaddleFacts, settings: &PerturbSettings, target: f64) -> f6
     settings.curvature.unwrap_or(coupled)
 }
 
-/// Gamma = ceil(2 iota/(eta_H alpha_H)), the t_thres of the notes.
+/// Gamma = ceil(2 iota/(eta_H alpha_H)).
 fn watched_steps(facts: &SaddleFacts, settings: &PerturbSettings, target: f64) -> u64 {
     let iota = (SPREAD * (facts.x_dim as f64).sqrt()).ln();
     let alpha = curvature(facts, settings, target);

@@ -3,10 +3,11 @@
 use dpopt_linalg::{Design, Domain};
 use dpopt_oracle::{
     AucSaddle, BlockClips, Cell, CellCounts, CellShares, Differentiable, EqualOpportunity, Example,
-    Examples, GroupDro, Joint, Loss, PrivateData, PrivateGradient, Records, SaddleConstants,
-    SaddleLoss, ScoreSaddle, Scored, SharesError, check_constants, check_gradient,
+    Examples, GroupDro, Joint, Linear, Loss, Momentum, PrivateData, PrivateGradient, PrivateMean,
+    Records, SaddleConstants, SaddleLoss, ScoreSaddle, Scored, Segment, SharesError,
+    check_constants, check_gradient,
 };
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend, Which};
 
 /// What adds to the blocks of x and of y.
 type Blockwise<'a> = &'a dyn Fn((&mut [f64], &mut [f64]));
@@ -349,6 +350,70 @@ fn released<L: Differentiable<Records = Examples>>(
     let clip = ClipNorm::new(clip).unwrap();
     let mut estimator = PrivateGradient::clipped(data, loss, curator, clip).unwrap();
     estimator.refresh(point, z).unwrap().gradient.to_vec()
+}
+
+/// A change from one point to another, or a step of momentum.
+fn released_change<L: Differentiable<Records = Examples>>(
+    data: &PrivateData,
+    loss: L,
+    (clip, momentum): (f64, Option<Momentum>),
+    (from, to): (&[f64], &[f64]),
+    threads: usize,
+) -> Vec<f64> {
+    let z = NoiseMultiplier::new(1e-3).unwrap();
+    let mut curator = Curator::simulated(data.adjacency(), 6);
+    curator.reserve(&Spend::Fixed(Event::gaussian(z))).unwrap();
+    let clip = ClipNorm::new(clip).unwrap();
+    let along: Vec<f64> = to.iter().zip(from).map(|(to, from)| to - from).collect();
+    let segment = Segment::new(from, to, &along).unwrap();
+    let query = match momentum {
+        None => Linear::change(segment, clip, clip),
+        Some(momentum) => Linear::momentum(segment, momentum, clip, clip),
+    };
+    let threads = std::num::NonZeroUsize::new(threads).unwrap();
+    let means = PrivateMean::new(data, loss, curator).unwrap();
+    let mut means = means.with_threads(threads);
+    let found = means.release(&query, Which::All, z).unwrap();
+    found.unwrap().mean
+}
+
+/// As [`fused`], of changes.
+fn fused_changes<S: ScoreSaddle + Clone>(objective: &S) {
+    let half = Momentum::new(0.5).unwrap();
+    for storage in [Storage::Dense, Storage::Sparse, Storage::OneHot] {
+        let (count, scale) = (700, 0.25);
+        let records = examples(storage, count);
+        let data = data(storage, count);
+        let loss = Scored::with_own_clips(objective.clone(), ROW_NORM);
+        let own = Joint::new(loss.clone(), scale).unwrap();
+        let single = Joint::new(Single(loss), scale).unwrap();
+        let points = points(&own, &records, scale);
+        for ends in points.windows(2) {
+            let ends = (&ends[0][..], &ends[1][..]);
+            for how in [
+                (50.0, None),
+                (0.05, None),
+                (50.0, Some(half)),
+                (0.05, Some(half)),
+            ] {
+                let here = released_change(&data, own.clone(), how, ends, 1);
+                let plain = released_change(&data, single.clone(), how, ends, 1);
+                for (a, b) in here.iter().zip(&plain) {
+                    // Of two ends, each cut by the bound of a row, and of the whole.
+                    assert!((a - b).abs() <= how.0 * 8.0 * 2f64.powi(-20), "{a} {b}");
+                }
+                assert!(here.iter().any(|x| x.abs() > 1e-4 * how.0));
+                assert_eq!(here, released_change(&data, own.clone(), how, ends, 2));
+            }
+        }
+    }
+}
+
+#[test]
+fn fused_changes_release_what_single_records_do() {
+    fused_changes(&GroupDro::new(&shares(), true, 0.7).unwrap());
+    fused_changes(&EqualOpportunity::new(&shares(), 0.7).unwrap());
+    fused_changes(&AucSaddle::new(&shares()).unwrap());
 }
 
 fn data(storage: Storage, count: usize) -> PrivateData {

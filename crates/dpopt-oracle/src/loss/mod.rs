@@ -60,7 +60,8 @@ pub use quadratic::{
 pub use rays::Rays;
 pub use regularizer::Regularizer;
 pub use saddle::{
-    BlocksError, Joint, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord, TwiceSaddle,
+    BlocksError, Joint, JointChange, JointPoint, SaddleConstants, SaddleLoss, SaddleRecord,
+    TwiceSaddle,
 };
 pub use score::{
     At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro, MeanAt,
@@ -70,6 +71,7 @@ pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
 pub use temporal::{TemporalDifference, TemporalError, Transition};
 pub use traits::{
-    Bordered, Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable,
+    Bordered, Constants, Convexity, Differentiable, Less, Loss, RecordOf, TwiceDifferentiable,
+    ValuesOf,
 };
-pub(crate) use traits::{add_change, add_contribution, guarded};
+pub(crate) use traits::{add_change, add_contribution, add_numbers, guarded};

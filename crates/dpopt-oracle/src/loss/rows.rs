@@ -34,6 +34,9 @@ pub(crate) struct Block<'a, const K: usize> {
 
 /// What rows are multiplied with, and what is added of them.
 pub(crate) trait Factors<const K: usize> {
+    /// Whether what is added are multiples of rows.
+    const OF_ROWS: bool = true;
+
     /// Products, and multiples, of a row.
     fn width(&self) -> usize;
 
@@ -109,6 +112,50 @@ impl<const K: usize> Factors<K> for [&[f64]; K] {
     }
 }
 
+/// A point of which the products alone are asked: what is added is a number of each row, in the place of its multiple.
+pub(crate) struct Number<'a>(pub(crate) &'a [f64]);
+
+impl<const K: usize> Factors<K> for [Number<'_>; K] {
+    const OF_ROWS: bool = false;
+
+    fn width(&self) -> usize {
+        1
+    }
+
+    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; K], ahead: &mut Ahead<'_, T>) {
+        row_products(rows, self.each_ref().map(|point| point.0), out, ahead);
+    }
+
+    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; K]) {
+        Factors::sparse(&self.each_ref().map(|point| point.0), rows, out);
+    }
+
+    fn add_dense<T: Entry>(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[&[T]],
+        (numbers, _): (&[f64], &[f64]),
+        _: &[RowBound],
+        _: &mut Ahead<'_, T>,
+    ) {
+        numbers[..rows.len()]
+            .iter()
+            .for_each(|x| sum.add_scaled(1.0, &[*x]));
+    }
+
+    fn add_sparse(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[SparseRow<'_>],
+        (numbers, _): (&[f64], &[f64]),
+        _: &[RowBound],
+    ) {
+        numbers[..rows.len()]
+            .iter()
+            .for_each(|x| sum.add_scaled(1.0, &[*x]));
+    }
+}
+
 /// Layers of as many units each: a product and a multiple for each unit.
 impl<const K: usize> Factors<K> for [UnitWeights; K] {
     fn width(&self) -> usize {
@@ -149,7 +196,8 @@ impl<const K: usize> Factors<K> for [UnitWeights; K] {
     }
 }
 
-/// A point whose last coordinates are not those of columns: one product and one multiple for each row, and so many numbers behind it.
+/// A point whose last coordinates are not those of columns: one product and one multiple for each row, and so many numbers behind it. Of more
+/// than one point, all have the same.
 pub(crate) struct Tailed<'a> {
     /// The coordinates of the columns.
     pub(crate) point: &'a [f64],
@@ -164,21 +212,21 @@ impl Tailed<'_> {
     }
 }
 
-impl Factors<1> for [Tailed<'_>; 1] {
+impl<const K: usize> Factors<K> for [Tailed<'_>; K] {
     fn width(&self) -> usize {
         1
     }
 
     fn tail(&self) -> usize {
-        self[0].tail
+        self.first().map_or(0, |tailed| tailed.tail)
     }
 
-    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; 1], ahead: &mut Ahead<'_, T>) {
-        row_products(rows, [self[0].point], out, ahead);
+    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; K], ahead: &mut Ahead<'_, T>) {
+        row_products(rows, self.each_ref().map(|tailed| tailed.point), out, ahead);
     }
 
-    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; 1]) {
-        Factors::sparse(&[self[0].point], rows, out);
+    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; K]) {
+        Factors::sparse(&self.each_ref().map(|tailed| tailed.point), rows, out);
     }
 
     fn add_dense<T: Entry>(
@@ -271,7 +319,9 @@ where
                 .dense(&rows, scratch.products(count), &mut ahead);
             scratch.scale_products(count);
             (self.multiples)(scratch.block(count));
-            scratch.scale_multiples();
+            if <[M; K]>::OF_ROWS {
+                scratch.scale_multiples();
+            }
             let numbers = scratch.numbers(count);
             self.factors
                 .add_dense(sum, &rows, numbers, &scratch.bounds, &mut ahead);
@@ -302,7 +352,9 @@ where
             self.factors.sparse(&rows, scratch.products(count));
             scratch.scale_products(count);
             (self.multiples)(scratch.block(count));
-            scratch.scale_multiples();
+            if <[M; K]>::OF_ROWS {
+                scratch.scale_multiples();
+            }
             let numbers = scratch.numbers(count);
             self.factors
                 .add_sparse(sum, &rows, numbers, &scratch.bounds);

@@ -7,9 +7,10 @@ use dpopt_privacy::LatticeSum;
 use serde::Serialize;
 
 use super::blocks::Blocks;
+use super::segment::{Momentum, Segment};
 use super::traits::{
     Bordered, Constants, Convexity, Differentiable, Loss, RecordOf, TwiceDifferentiable,
-    add_contribution,
+    add_contribution, add_each_change,
 };
 use crate::positions::Positions;
 use crate::records::Records;
@@ -124,6 +125,37 @@ pub trait SaddleLoss: Sync {
             add_contribution(sum, finished, &gradient);
         }
     }
+
+    /// Adds the changes of (grad_x, s grad_y) of each of these records, as [`Differentiable::add_changes`] does, to `sum`. False, and nothing
+    /// is added, where the loss has no way of its own to do so; then it is done record by record.
+    ///
+    /// # Privacy
+    /// As [`Differentiable::add_gradients`]. Whether it has a way of its own must not depend on the records.
+    fn add_joint_changes(
+        &self,
+        records: &Self::Records,
+        positions: &Positions<'_>,
+        change: &JointChange<'_>,
+        sum: &mut LatticeSum,
+    ) -> bool {
+        let _ = (records, positions, change, sum);
+        false
+    }
+}
+
+/// A change of a joint field that is asked for: the field at the end of a segment less what is kept of that at its start, each clipped.
+#[derive(Debug, Clone, Copy)]
+pub struct JointChange<'a> {
+    /// Where the segment starts.
+    pub from: JointPoint<'a>,
+    /// Where it ends.
+    pub to: JointPoint<'a>,
+    /// What is added to the x of its start to get to its end.
+    pub along: &'a [f64],
+    /// The clip of the field at each end.
+    pub clip: f64,
+    /// What is kept.
+    pub momentum: Momentum,
 }
 
 /// Where a joint field is asked for.
@@ -326,6 +358,40 @@ impl<L: SaddleLoss> Differentiable for Joint<L> {
         let (y, scale) = (&*y, self.scale);
         let at = JointPoint { x, y, scale };
         self.loss.add_joint_gradients(records, positions, at, sum);
+    }
+
+    fn add_changes(
+        &self,
+        records: &L::Records,
+        positions: Positions<'_>,
+        segment: &Segment<'_>,
+        clip: f64,
+        momentum: Momentum,
+        sum: &mut LatticeSum,
+    ) {
+        let [(from_x, from_y), (to_x, to_y)] = [self.parts(segment.from), self.parts(segment.to)];
+        let scale = self.scale;
+        let change = JointChange {
+            from: JointPoint {
+                x: from_x,
+                y: &from_y,
+                scale,
+            },
+            to: JointPoint {
+                x: to_x,
+                y: &to_y,
+                scale,
+            },
+            along: &segment.displacement[..from_x.len()],
+            clip,
+            momentum,
+        };
+        if !self
+            .loss
+            .add_joint_changes(records, &positions, &change, sum)
+        {
+            add_each_change(self, records, &positions, (segment, clip, momentum), sum);
+        }
     }
 }
 

@@ -131,6 +131,24 @@ pub trait Loss: Sync {
     /// f(w; x).
     fn value(&self, record: RecordOf<'_, Self>, point: &[f64]) -> f64;
 
+    /// Adds the values, or their changes, of these records, each clipped by the sum, to `sum`, which has one coordinate. The default goes
+    /// record by record; a loss with structure overrides it.
+    ///
+    /// # Privacy
+    /// As for [`Loss::add_slopes`].
+    fn add_values(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        of: &ValuesOf<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        add_numbers::<Self>(records, &positions, sum, |record| match of.less {
+            Less::Number(centre) => self.value(record, of.point) - centre,
+            Less::At(from) => self.value(record, of.point) - self.value(record, from),
+        });
+    }
+
     /// Adds the slopes (f(w + a y_j; x) - f(w - a y_j; x))/(2 a) of each of these records along `rays`, clipped by the sum as one
     /// vector of m numbers, to `sum`. The default asks for 2m values of each record; a loss with structure overrides it.
     ///
@@ -156,6 +174,24 @@ pub trait Loss: Sync {
             add_contribution(sum, finished, &slopes);
         }
     }
+}
+
+/// The values of a pass: f(`point`; x), less something.
+#[derive(Debug, Clone, Copy)]
+pub struct ValuesOf<'a> {
+    /// w.
+    pub point: &'a [f64],
+    /// What is taken off each of them.
+    pub less: Less<'a>,
+}
+
+/// What is taken off a value.
+#[derive(Debug, Clone, Copy)]
+pub enum Less<'a> {
+    /// The same number from all of them.
+    Number(f64),
+    /// The record's own value at this point.
+    At(&'a [f64]),
 }
 
 /// A loss with a gradient (at kinks: some fixed Clarke subgradient).
@@ -249,25 +285,36 @@ pub trait Differentiable: Loss {
         momentum: Momentum,
         sum: &mut LatticeSum,
     ) {
-        let dim = segment.from.len();
-        let (mut before, mut after) = (vec![0.0; dim], vec![0.0; dim]);
-        for i in positions.iter() {
-            before.fill(0.0);
-            after.fill(0.0);
-            let finished = guarded::<Self, _>(|| {
-                let record = records.record(i);
-                add_change(
-                    self,
-                    record,
-                    segment,
-                    clip,
-                    momentum,
-                    &mut before,
-                    &mut after,
-                );
-            });
-            add_contribution(sum, finished, &after);
-        }
+        add_each_change(self, records, &positions, (segment, clip, momentum), sum);
+    }
+}
+
+/// [`Differentiable::add_changes`] one record after another.
+pub(crate) fn add_each_change<L: Differentiable + ?Sized>(
+    loss: &L,
+    records: &L::Records,
+    positions: &Positions<'_>,
+    (segment, clip, momentum): (&Segment<'_>, f64, Momentum),
+    sum: &mut LatticeSum,
+) {
+    let dim = segment.from.len();
+    let (mut before, mut after) = (vec![0.0; dim], vec![0.0; dim]);
+    for i in positions.iter() {
+        before.fill(0.0);
+        after.fill(0.0);
+        let finished = guarded::<L, _>(|| {
+            let record = records.record(i);
+            add_change(
+                loss,
+                record,
+                segment,
+                clip,
+                momentum,
+                &mut before,
+                &mut after,
+            );
+        });
+        add_contribution(sum, finished, &after);
     }
 }
 
@@ -294,6 +341,10 @@ pub(crate) fn add_change<L: Differentiable + ?Sized>(
 
 /// A loss with second derivatives.
 pub trait TwiceDifferentiable: Differentiable {
+    /// Whether [`TwiceDifferentiable::add_hessian_vectors`] and [`TwiceDifferentiable::add_hessian_changes`] make use of a sum in blocks of
+    /// fixed positions ([`dpopt_privacy::FixedBlocks`]) where they get one.
+    const PRODUCTS_IN_BLOCKS: bool = false;
+
     /// Adds the product of the Hessian at `point` with `direction` to `out`, which holds zeros.
     ///
     /// # Shapes
@@ -311,6 +362,21 @@ pub trait TwiceDifferentiable: Differentiable {
         let mut product = vec![0.0; point.len()];
         self.hessian_vector(record, point, direction, &mut product);
         dot(direction, &product)
+    }
+
+    /// Adds <v, hess f(w) v>, v = `direction`, of these records, each clipped by the sum, to `sum`, which has one coordinate. The default goes
+    /// record by record; a loss with structure overrides it.
+    fn add_curvatures(
+        &self,
+        records: &Self::Records,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        add_numbers::<Self>(records, &positions, sum, |record| {
+            self.curvature_along(record, point, direction)
+        });
     }
 
     /// Adds the products of these records' Hessians with `direction` to `sum`, each clipped. The default goes record by record; a loss with
@@ -383,6 +449,20 @@ pub struct Bordered<'r> {
     pub border: Vec<f64>,
     /// D: those in two of the numbers, row by row of the lower triangle.
     pub corner: Vec<f64>,
+}
+
+/// Adds one number of each record.
+pub(crate) fn add_numbers<L: Loss + ?Sized>(
+    records: &L::Records,
+    positions: &Positions<'_>,
+    sum: &mut LatticeSum,
+    number: impl Fn(RecordOf<'_, L>) -> f64,
+) {
+    for i in positions.iter() {
+        let mut found = 0.0;
+        let finished = guarded::<L, _>(|| found = number(records.record(i)));
+        add_contribution(sum, finished, &[found]);
+    }
 }
 
 /// Adds what one record contributes; zero, but counted, when it did not finish.

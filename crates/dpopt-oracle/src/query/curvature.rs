@@ -1,7 +1,7 @@
 //! Second derivatives for certificates: along one direction, and all of them.
 
 use dpopt_linalg::Row;
-use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum};
+use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum, SquareWork};
 
 use super::of_record::Query;
 use crate::loss::{Bordered, RecordOf, TwiceDifferentiable, add_contribution, guarded};
@@ -35,6 +35,10 @@ impl<L: TwiceDifferentiable> Query<L> for Curvature<'_> {
 
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
         out[0] += loss.curvature_along(record, self.point, self.direction);
+    }
+
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        loss.add_curvatures(records, positions, self.point, self.direction, sum);
     }
 }
 
@@ -113,41 +117,107 @@ impl<L: TwiceDifferentiable> Query<L> for HessianMatrix<'_> {
     fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
         let mut contribution = Vec::new();
         let mut products = Products::default();
+        let mut squares = Squares::new(self.point.len());
         let dim = sum.bound().dim();
         for i in positions.iter() {
-            let mut scale = None;
+            let mut square = None;
+            let mut bordered = false;
             let finished = guarded::<L, _>(|| {
                 let record = records.record(i);
+                square = loss.rank_one(record, self.point);
+                if square.is_some() {
+                    return;
+                }
                 // Places are 32 bits wide.
                 let narrow = u32::try_from(dim).is_ok();
-                if narrow && let Some((factor, row)) = loss.rank_one(record, self.point) {
-                    products.fill(row);
-                    scale = Some(factor);
-                } else if narrow && let Some(of) = loss.bordered(record, self.point) {
+                if narrow && let Some(of) = loss.bordered(record, self.point) {
                     products.fill_bordered(self.point.len(), &of);
-                    scale = Some(1.0);
+                    bordered = true;
                 } else {
                     contribution.clear();
                     contribution.resize(dim, 0.0);
                     self.contribution(loss, record, &mut contribution);
                 }
             });
-            match scale {
-                Some(scale) if finished => {
-                    sum.add_scaled_sparse(scale, &products.places, &products.values);
+            match square {
+                Some((scale, row)) if finished => squares.add(scale, row, sum),
+                _ if finished && bordered => {
+                    sum.add_scaled_sparse(1.0, &products.places, &products.values);
                 }
                 _ => add_contribution(sum, finished, &contribution),
             }
         }
+        squares.flush(sum);
     }
 }
+
+/// Records whose squares are added together. Tuned: what [`LatticeSum::add_squares`] takes at once.
+const TOGETHER: usize = 64;
+
+/// Multiples of x x^T on their way to a sum. What a record adds is the same whichever way it takes.
+struct Squares {
+    dim: usize,
+    rows: Vec<f64>,
+    scales: Vec<f64>,
+    work: SquareWork,
+    columns: Vec<u32>,
+    values: Vec<f64>,
+}
+
+impl Squares {
+    fn new(dim: usize) -> Self {
+        Self {
+            dim,
+            rows: Vec::new(),
+            scales: Vec::new(),
+            work: SquareWork::new(),
+            columns: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, scale: f64, row: Row<'_>, sum: &mut LatticeSum) {
+        if let Row::Sparse(columns, _) | Row::OneHot(columns, _) = row
+            && SPARSE * columns.len() < self.dim
+        {
+            self.columns.clear();
+            self.values.clear();
+            row.for_each(|column, x| {
+                self.columns.push(column as u32);
+                self.values.push(x);
+            });
+            sum.add_sparse_square(self.dim, scale, (&self.columns, &self.values));
+            return;
+        }
+        let start = self.rows.len();
+        self.rows.resize(start + self.dim, 0.0);
+        let mut fits = true;
+        row.for_each(|column, x| match self.rows.get_mut(start + column) {
+            Some(to) => *to = x,
+            None => fits = false,
+        });
+        self.scales.push(if fits { scale } else { 0.0 });
+        if self.scales.len() == TOGETHER {
+            self.flush(sum);
+        }
+    }
+
+    fn flush(&mut self, sum: &mut LatticeSum) {
+        sum.add_squares(&self.rows, &self.scales, &mut self.work);
+        self.rows.clear();
+        self.scales.clear();
+    }
+}
+
+/// A row is sparse with fewer entries than one in so many. Tuned: dense ones are added eight at a time, with two operations.
+const SPARSE: usize = 4;
 
 /// Where entry (i, j), j <= i, of a symmetric matrix stands in its vector.
 fn place(i: usize, j: usize) -> usize {
     i * (i + 1) / 2 + j
 }
 
-/// x x^T in the layout of [`HessianMatrix`], without the products that are zero because an entry of x is not stored.
+/// A bordered Hessian in the layout of [`HessianMatrix`], without the products that are zero because an entry of x is not stored.
 #[derive(Default)]
 struct Products {
     entries: Vec<(usize, f64)>,

@@ -33,6 +33,10 @@ impl<L: TwiceDifferentiable> Query<L> for HessianVector<'_> {
         2.0
     }
 
+    fn sums_in_blocks(&self) -> bool {
+        L::PRODUCTS_IN_BLOCKS
+    }
+
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
         loss.hessian_vector(record, self.point, self.direction, out);
     }
@@ -70,6 +74,10 @@ impl<L: TwiceDifferentiable> Query<L> for HessianVectorDifference<'_> {
 
     fn gradients_per_record(&self) -> f64 {
         4.0
+    }
+
+    fn sums_in_blocks(&self) -> bool {
+        L::PRODUCTS_IN_BLOCKS
     }
 
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {

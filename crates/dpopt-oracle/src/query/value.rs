@@ -1,9 +1,10 @@
 //! The loss at a point, clipped to a public range.
 
-use dpopt_privacy::{Bound, ClipNorm, LatticeError};
+use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum};
 
 use super::of_record::Query;
-use crate::loss::{Loss, RecordOf};
+use crate::loss::{Less, Loss, RecordOf, ValuesOf};
+use crate::positions::Positions;
 
 /// f(w; x) - `centre`, clipped to `[-radius, radius]`: one coordinate.
 ///
@@ -44,5 +45,10 @@ impl<L: Loss> Query<L> for Value<'_> {
 
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
         out[0] += loss.value(record, self.point) - self.centre;
+    }
+
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        let (point, less) = (self.point, Less::Number(self.centre));
+        loss.add_values(records, positions, &ValuesOf { point, less }, sum);
     }
 }

@@ -1,9 +1,10 @@
 //! How the loss changes from one point to another, clipped to a public range.
 
-use dpopt_privacy::{Bound, ClipNorm, LatticeError};
+use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum};
 
 use super::of_record::Query;
-use crate::loss::{Loss, RecordOf};
+use crate::loss::{Less, Loss, RecordOf, ValuesOf};
+use crate::positions::Positions;
 
 /// f(w; x) - f(w'; x), clipped to `[-radius, radius]`: one coordinate.
 ///
@@ -50,5 +51,10 @@ impl<L: Loss> Query<L> for ValueChange<'_> {
 
     fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
         out[0] += loss.value(record, self.to) - loss.value(record, self.from);
+    }
+
+    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
+        let (point, less) = (self.to, Less::At(self.from));
+        loss.add_values(records, positions, &ValuesOf { point, less }, sum);
     }
 }

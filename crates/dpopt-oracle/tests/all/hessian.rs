@@ -92,13 +92,24 @@ fn the_form_does_not_change_the_release() {
     }
 }
 
-fn mean_of<L>(design: &Design, loss: L, query: impl Fn(usize) -> Asked) -> Vec<f64>
+fn mean_of<L>(
+    design: &Design,
+    relation: Adjacency,
+    loss: L,
+    query: impl Fn(usize) -> Asked,
+) -> Vec<f64>
 where
     L: TwiceDifferentiable<Records = Examples>,
 {
     let labels = (0..ROWS).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 });
-    let relation = Adjacency::ReplaceOne;
-    let data = PrivateData::made_up(design.clone(), labels.collect(), clip(2.0), relation, None);
+    let declared = (relation == Adjacency::AddRemove).then_some(ROWS as u64);
+    let data = PrivateData::made_up(
+        design.clone(),
+        labels.collect(),
+        clip(2.0),
+        relation,
+        declared,
+    );
     let data = data.unwrap();
     let curator = simulated(relation, 11, Event::gaussian(z(1e-3)));
     let mut mean = PrivateMean::new(&data, loss, curator).unwrap();
@@ -163,18 +174,23 @@ fn passes_are_single_records<L>(name: &str, make: impl Fn() -> L)
 where
     L: TwiceDifferentiable<Records = Examples>,
 {
+    passes_are_near(name, Adjacency::ReplaceOne, 2f64.powi(-19), make);
+}
+
+/// Within `share` of the radius.
+fn passes_are_near<L>(name: &str, relation: Adjacency, share: f64, make: impl Fn() -> L)
+where
+    L: TwiceDifferentiable<Records = Examples>,
+{
     for (storage, design) in storages() {
         for change in [false, true] {
             for radius in [1.0, 0.01] {
                 let of = |dim| asked(dim, change, radius);
-                let fast = mean_of(&design, make(), of);
-                let slow = mean_of(&design, OneByOne(make()), of);
+                let fast = mean_of(&design, relation, make(), of);
+                let slow = mean_of(&design, relation, OneByOne(make()), of);
                 let worst = fast.iter().zip(&slow).map(|(a, b)| (a - b).abs());
                 let worst = worst.fold(0.0, f64::max);
-                assert!(
-                    worst <= radius * 2f64.powi(-19),
-                    "{name} {storage} {radius} {worst}"
-                );
+                assert!(worst <= radius * share, "{name} {storage} {radius} {worst}");
                 assert!(slow.iter().any(|x| x.abs() > 1e-4 * radius), "{name}");
             }
         }
@@ -201,7 +217,12 @@ fn products_in_a_pass_are_those_of_single_records() {
         (&[DIM, 3, 1], Head::Squared),
     ] {
         let mlp = || Mlp::new(sizes, Activation::Silu, head).unwrap();
-        passes_are_single_records("perceptron", mlp);
+        let exact = 2f64.powi(-19);
+        passes_are_near("perceptron", Adjacency::AddRemove, exact, mlp);
+        // At fixed positions contributions of up to four terms are cut by 2^-6 of the radius where they are cut, and their factors are in single
+        // precision.
+        let blocks = 1.02 * 2f64.powi(-6);
+        passes_are_near("perceptron", Adjacency::ReplaceOne, blocks, mlp);
     }
 }
 

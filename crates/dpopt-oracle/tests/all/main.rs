@@ -10,6 +10,7 @@ mod contribution;
 mod estimators;
 mod hessian;
 mod momentum;
+mod numbers;
 mod on_disk;
 mod order;
 mod perceptron;

@@ -6,15 +6,15 @@
 use dpopt_lanes::{Kernel, LANES, Lanes, dispatch, zeros_after};
 
 use super::rows::{Clip, Multiple, nearest};
-use super::{LatticeSum, MAGIC, RowBound, shrunk_norm};
+use super::{LatticeSum, MAGIC, norm_inflation, shrunk_norm};
 
 /// Records that a tile adds up. Tuned: with both factors of 64 rows of 535 the second cache is half full.
 const BLOCK: usize = 64;
 /// Chunks of columns that one tile takes together. Tuned: with 8 rows of the tile, 24 sums fill most of the 32 registers of AVX-512.
 const WIDE: usize = 3;
-/// 2^-200 and 2^200: norms whose squares, and what they are multiplied by, are far inside the range of numbers.
+/// 2^-400 and 2^400: squared norms that are far inside the range of numbers, and so is what they are multiplied by.
 const MODERATE: std::ops::RangeInclusive<f64> =
-    f64::from_bits((1023 - 200) << 52)..=f64::from_bits((1023 + 200) << 52);
+    f64::from_bits((1023 - 400) << 52)..=f64::from_bits((1023 + 400) << 52);
 
 /// Eight entries of one record.
 type Chunk = [f64; LANES];
@@ -73,7 +73,7 @@ impl LatticeSum {
             work.steps.clear();
             for (row, scale) in left.by_ref() {
                 let scale = scale * self.weight;
-                match clip.square(scale, RowBound::dense(row)) {
+                match clip.square(scale, dense_square(row), columns) {
                     Multiple::Zero => continue,
                     Multiple::Extreme => {
                         self.add_extreme_square(scale, row);
@@ -129,7 +129,7 @@ impl LatticeSum {
             return;
         }
         let scale = scale * self.weight;
-        match Clip::new(&self.bound).square(scale, RowBound::dense(values)) {
+        match Clip::new(&self.bound).square(scale, sparse_square(columns, values), dim) {
             Multiple::Zero => {}
             Multiple::Steps(steps) => dispatch(AddSparse {
                 steps,
@@ -172,18 +172,42 @@ impl LatticeSum {
 }
 
 impl Clip {
-    /// How the square of a row within `bound` is scaled and clipped: as [`Clip::multiple`], for a bound on its norm.
+    /// How the square of a row of so many entries is scaled and clipped: as [`Clip::multiple`], for its squared norm as computed.
     #[inline]
-    fn square(self, scale: f64, bound: RowBound) -> Multiple {
-        let norm = bound.norm();
-        if !scale.is_finite() || !norm.is_finite() || scale == 0.0 || norm == 0.0 {
+    fn square(self, scale: f64, squares: f64, entries: usize) -> Multiple {
+        if !scale.is_finite() || scale == 0.0 {
             return Multiple::Zero;
         }
-        if !MODERATE.contains(&norm) {
+        // A NaN, and a sum that overflowed or vanished, are looked at with care.
+        if !MODERATE.contains(&squares) {
             return Multiple::Extreme;
         }
-        self.scaled(scale, norm * norm * (1.0 + 4.0 * f64::EPSILON))
+        self.scaled(scale, squares * norm_inflation(entries))
     }
+}
+
+/// The squared norm of a row. Columns are added up by their place in a chunk, so that zeros change nothing.
+fn dense_square(row: &[f64]) -> f64 {
+    let mut sums = [0.0f64; LANES];
+    let (chunks, rest) = row.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (sum, x) in sums.iter_mut().zip(chunk) {
+            *sum += x * x;
+        }
+    }
+    for (sum, x) in sums.iter_mut().zip(rest) {
+        *sum += x * x;
+    }
+    sums.iter().sum()
+}
+
+/// The same of a sparse row, to the bit.
+fn sparse_square(columns: &[u32], values: &[f64]) -> f64 {
+    let mut sums = [0.0f64; LANES];
+    for (&column, x) in columns.iter().zip(values) {
+        sums[column as usize % LANES] += x * x;
+    }
+    sums.iter().sum()
 }
 
 /// d (d + 1)/2.

@@ -7,9 +7,10 @@ use super::Glm;
 use super::rays::add_slopes;
 use super::scalar::sign;
 use crate::loss::Momentum;
-use crate::loss::rows::{Block, linear_pass};
+use crate::loss::rows::{Block, Number, linear_pass};
 use crate::loss::{
-    AlongRows, Constants, Differentiable, Loss, Rays, RecordOf, Segment, TwiceDifferentiable,
+    AlongRows, Constants, Differentiable, Less, Loss, Rays, RecordOf, Segment, TwiceDifferentiable,
+    ValuesOf,
 };
 use crate::positions::Positions;
 use crate::records::{Example, Examples};
@@ -34,6 +35,36 @@ impl Loss for Glm {
 
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
         Glm::value(*self, record.row.dot(point), record.label)
+    }
+
+    fn add_values(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        of: &ValuesOf<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        match of.less {
+            Less::Number(centre) => {
+                linear_pass(records, &positions, [Number(of.point)], sum, |block| {
+                    let [products] = block.products;
+                    let rows = products.iter().zip(block.labels);
+                    for (number, (z, label)) in block.multiples.iter_mut().zip(rows) {
+                        *number = Glm::value(*self, *z, *label) - centre;
+                    }
+                });
+            }
+            Less::At(from) => {
+                let points = [Number(of.point), Number(from)];
+                linear_pass(records, &positions, points, sum, |block| {
+                    let [products, before] = block.products;
+                    for (i, number) in block.multiples.iter_mut().enumerate() {
+                        let value = |z| Glm::value(*self, z, block.labels[i]);
+                        *number = value(products[i]) - value(before[i]);
+                    }
+                });
+            }
+        }
     }
 
     fn add_slopes(
@@ -63,6 +94,24 @@ impl TwiceDifferentiable for Glm {
         let curvature = self.curvature(record.row.dot(point), record.label);
         let along = record.row.dot(direction);
         curvature * along * along
+    }
+
+    fn add_curvatures(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let points = [Number(point), Number(direction)];
+        linear_pass(records, &positions, points, sum, |block| {
+            let [products, along] = block.products;
+            self.curvatures(products, block.labels, block.multiples);
+            for (number, along) in block.multiples.iter_mut().zip(along) {
+                *number = *number * *along * *along;
+            }
+        });
     }
 
     fn add_hessian_vectors(

@@ -48,16 +48,19 @@ impl Head {
         }
     }
 
-    /// Replaces movements of outputs by those of the gradient: the Hessian in the outputs, times them.
-    pub(super) fn second(self, outputs: &[f64], moves: &mut [f64]) {
+    /// [`Head::gradient`], and replaces movements of outputs by those of the gradient: the Hessian in the outputs, times them.
+    pub(super) fn gradient_and_second(self, outputs: &mut [f64], moves: &mut [f64], label: f64) {
         if self == Self::Squared {
+            self.gradient(outputs, label);
             return;
         }
-        let mut p = outputs.to_vec();
-        softmax(&mut p);
-        let mean: f64 = p.iter().zip(&*moves).map(|(p, v)| p * v).sum();
-        for (v, p) in moves.iter_mut().zip(&p) {
+        softmax(outputs);
+        let mean: f64 = outputs.iter().zip(&*moves).map(|(p, v)| p * v).sum();
+        for (v, p) in moves.iter_mut().zip(&*outputs) {
             *v = p * (*v - mean);
+        }
+        if let Some(own) = outputs.get_mut(label as usize) {
+            *own -= 1.0;
         }
     }
 

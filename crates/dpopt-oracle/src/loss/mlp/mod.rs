@@ -12,6 +12,7 @@ mod network;
 mod record;
 mod second;
 mod singles;
+mod values;
 
 use dpopt_privacy::LatticeSum;
 
@@ -19,7 +20,7 @@ pub use activation::Activation;
 pub use head::Head;
 pub use network::{Mlp, MlpError};
 
-use super::{Constants, Convexity, Differentiable, Loss, Segment, TwiceDifferentiable};
+use super::{Constants, Convexity, Differentiable, Loss, Segment, TwiceDifferentiable, ValuesOf};
 use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
@@ -75,6 +76,16 @@ impl Loss for Mlp {
         let forward = record::Forward::of(self, record::features(self, record.row), point);
         self.head.value(&forward.outputs, label)
     }
+
+    fn add_values(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        of: &ValuesOf<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        values::add_values(self, records, &positions, of, sum);
+    }
 }
 
 impl Differentiable for Mlp {
@@ -109,6 +120,8 @@ impl Differentiable for Mlp {
 
 /// Of networks whose activation is smooth; at kinks the second derivative that is used is 0.
 impl TwiceDifferentiable for Mlp {
+    const PRODUCTS_IN_BLOCKS: bool = true;
+
     fn hessian_vector(
         &self,
         record: Example<'_>,
@@ -117,6 +130,17 @@ impl TwiceDifferentiable for Mlp {
         out: &mut [f64],
     ) {
         second::product(self, record, point, direction, out);
+    }
+
+    fn add_curvatures(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        values::add_curvatures(self, records, &positions, point, direction, sum);
     }
 
     fn add_hessian_vectors(

@@ -4,13 +4,17 @@
 //!
 //! - a_l = act(z_l), z_l = W^T a_{l-1} + b;  Rz_l = V^T a_{l-1} + c + W^T Ra_{l-1},  Ra_l = act' Rz_l;
 //! - delta_{l-1} = act' (W delta_l);  Rdelta_{l-1} = act' (V delta_l + W Rdelta_l) + act'' Rz_{l-1} (W delta_l);
-//! - the product's part of a layer is Ra x delta + a x Rdelta: of rank two, so that it is formed for each record.
+//! - the product's part of a layer is Ra x delta + a x Rdelta, and a x Rdelta in the first, whose inputs don't move.
+//!
+//! Where positions are fixed these outer products are added up by blocks, as those of gradients are; otherwise each record's product is formed.
+//! Changes of products are sums of outer products of which one factor is a change, so that short ones keep their digits where both are rounded
+//! to single precision.
 //!
 //! What a record adds depends on it and public points alone: the products compute every record's row in the same order ([`Packed`]), and
 //! the rest goes number by number and record by record.
 
-use dpopt_linalg::Packed;
-use dpopt_privacy::LatticeSum;
+use dpopt_linalg::{Packed, Panels};
+use dpopt_privacy::{BlockFactors, BlockWork, FixedBlocks, LatticeSum};
 
 use super::network::{Layer, Mlp};
 use super::record::fill;
@@ -31,6 +35,10 @@ pub(super) fn add_products(
 ) {
     let mut pass = Pass::new(mlp, point, direction);
     let mut before = from.map(|from| Pass::new(mlp, from, direction));
+    if let Some(blocks) = sum.blocks() {
+        add_blocks(records, positions, (before, pass), blocks, sum);
+        return;
+    }
     let mut product = vec![0.0; mlp.dim];
     for block in positions.blocks(BLOCK) {
         pass.walk(block.iter().map(|i| records.record(i)));
@@ -44,6 +52,113 @@ pub(super) fn add_products(
                 before.add(r, -1.0, &mut product);
             }
             sum.add_scaled(1.0, &product);
+        }
+    }
+}
+
+/// The same by blocks of fixed positions.
+fn add_blocks(
+    records: &Examples,
+    positions: &Positions<'_>,
+    (mut before, mut pass): (Option<Pass<'_>>, Pass<'_>),
+    blocks: FixedBlocks,
+    sum: &mut LatticeSum,
+) {
+    let mut work = BlockWork::new();
+    let mut terms = Vec::new();
+    terms.resize_with(pass.layers.len(), Terms::default);
+    for (range, block) in positions.by_block(blocks.width() as usize) {
+        let read = || block.iter().map(|i| records.record(i));
+        pass.walk(read());
+        if let Some(before) = &mut before {
+            before.walk(read());
+        }
+        let count = pass.labels.len();
+        for (l, (terms, slab)) in terms.iter_mut().zip(&pass.layers).enumerate() {
+            terms.load(count, slab, before.as_ref().map(|before| &before.layers[l]));
+        }
+        let mut factors: Vec<_> = terms.iter_mut().map(Terms::factors).collect();
+        sum.add_outer_block(range, count, &mut factors, &mut work);
+    }
+}
+
+/// The outer products of one layer in single precision, those of all records one term after another.
+#[derive(Default)]
+struct Terms {
+    count: usize,
+    shape: (usize, usize),
+    left: Panels,
+    right: Panels,
+}
+
+impl Terms {
+    fn load(&mut self, records: usize, slab: &Slab, before: Option<&Slab>) {
+        let (m, n) = (slab.layer.inputs + 1, slab.layer.outputs);
+        let first = slab.layer.start == 0;
+        self.count = match (first, before) {
+            (true, _) => 1,
+            (false, None) => 2,
+            (false, Some(_)) => 4,
+        };
+        self.shape = (m, n);
+        if self.left.places() < self.count * records {
+            self.left = Panels::zeros(self.count * records, m);
+            self.right = Panels::zeros(self.count * records, n);
+        }
+        let [a, ra] = &slab.inputs;
+        let [delta, rdelta] = &slab.delta;
+        let Some(before) = before else {
+            // a x Rdelta, Ra x delta.
+            put(&mut self.left, 0, m, a, None);
+            put(&mut self.right, 0, n, rdelta, None);
+            if !first {
+                put(&mut self.left, records, m, ra, None);
+                put(&mut self.right, records, n, delta, None);
+            }
+            return;
+        };
+        let [a0, ra0] = &before.inputs;
+        let [delta0, rdelta0] = &before.delta;
+        // a0 x (Rdelta - Rdelta0), (a - a0) x Rdelta, Ra0 x (delta - delta0), (Ra - Ra0) x delta.
+        put(&mut self.left, 0, m, a0, None);
+        put(&mut self.right, 0, n, rdelta, Some(rdelta0));
+        if !first {
+            put(&mut self.left, records, m, a, Some(a0));
+            put(&mut self.right, records, n, rdelta, None);
+            put(&mut self.left, 2 * records, m, ra0, None);
+            put(&mut self.right, 2 * records, n, delta, Some(delta0));
+            put(&mut self.left, 3 * records, m, ra, Some(ra0));
+            put(&mut self.right, 3 * records, n, delta, None);
+        }
+    }
+
+    fn factors(&mut self) -> BlockFactors<'_> {
+        let (left_len, right_len) = self.shape;
+        BlockFactors {
+            places: self.left.places(),
+            terms: self.count,
+            left: self.left.chunks_mut(),
+            left_len,
+            right: self.right.chunks_mut(),
+            right_len,
+        }
+    }
+}
+
+/// Puts rows of `columns` numbers, or what they have beyond others, rounded to single precision, into the places from `at` on.
+fn put(panels: &mut Panels, at: usize, columns: usize, rows: &[f64], others: Option<&Vec<f64>>) {
+    let places = panels.places();
+    for (r, row) in rows.chunks_exact(columns).enumerate() {
+        let chunks = panels.chunks_mut().chunks_exact_mut(places);
+        let other = others.map(|others| &others[r * columns..][..columns]);
+        for (p, (chunks, row)) in chunks.zip(row.chunks(Panels::LANES)).enumerate() {
+            let to = chunks[at + r].iter_mut();
+            match other {
+                None => to.zip(row).for_each(|(to, x)| *to = *x as f32),
+                Some(other) => to
+                    .zip(row.iter().zip(&other[p * Panels::LANES..]))
+                    .for_each(|(to, (x, y))| *to = (x - y) as f32),
+            }
         }
     }
 }
@@ -165,10 +280,13 @@ impl<'a> Pass<'a> {
         slab.forward[0].multiply(&slab.inputs[0], z);
         // V^T a + c, and W^T Ra: the biases don't move with a.
         slab.forward[1].multiply(&slab.inputs[0], &mut slab.moves);
-        let more = &mut slab.work[..count * n];
-        slab.forward[0].multiply(&slab.inputs[1], more);
-        for (moves, more) in slab.moves.iter_mut().zip(&*more) {
-            *moves += more;
+        // What goes into the first layer does not move.
+        if l > 0 {
+            let more = &mut slab.work[..count * n];
+            slab.forward[0].multiply(&slab.inputs[1], more);
+            for (moves, more) in slab.moves.iter_mut().zip(&*more) {
+                *moves += more;
+            }
         }
         let Some(next) = rest.first_mut() else {
             let [z, moved] = &mut slab.delta;
@@ -177,8 +295,7 @@ impl<'a> Pass<'a> {
             for ((z, moved), label) in rows.zip(&self.labels) {
                 match label {
                     Some(label) => {
-                        self.mlp.head.second(z, moved);
-                        self.mlp.head.gradient(z, *label);
+                        self.mlp.head.gradient_and_second(z, moved, *label);
                     }
                     // Zero, whatever the network says.
                     None => {

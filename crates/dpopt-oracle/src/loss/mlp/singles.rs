@@ -190,6 +190,7 @@ impl<'a> Pass<'a> {
         slabs
             .map(|slab| BlockFactors {
                 places: slab.inputs.places(),
+                terms: 1,
                 left: slab.inputs.chunks_mut(),
                 left_len: slab.layer.inputs + 1,
                 right: slab.delta.chunks_mut(),

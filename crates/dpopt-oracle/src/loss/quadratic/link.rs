@@ -7,9 +7,10 @@ use dpopt_privacy::{ClipNorm, LatticeSum};
 
 use super::constants;
 use crate::loss::outer::{add_outer, hessian_changes, hessian_pass, products};
-use crate::loss::rows::{Block, Factors, linear_pass};
+use crate::loss::rows::{Block, Factors, Number, linear_pass};
 use crate::loss::{
-    Constants, Differentiable, Glm, Loss, Momentum, RecordOf, Scale, Segment, TwiceDifferentiable,
+    Constants, Differentiable, Glm, Less, Loss, Momentum, RecordOf, Scale, Segment,
+    TwiceDifferentiable, ValuesOf, add_numbers,
 };
 use crate::positions::Positions;
 use crate::records::{Example, Examples};
@@ -314,6 +315,42 @@ impl Loss for QuadraticLink {
         let products = self.products(record.row, point);
         self.phi.value(self.argument(&products), record.label)
     }
+
+    fn add_values(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        of: &ValuesOf<'_>,
+        sum: &mut LatticeSum,
+    ) {
+        let value = |t: f64, label| self.phi.value(self.argument(&[t]), label);
+        match of.less {
+            Less::Number(centre) if self.rank == 1 => {
+                linear_pass(records, &positions, [Number(of.point)], sum, |block| {
+                    let [products] = block.products;
+                    for (i, number) in block.multiples.iter_mut().enumerate() {
+                        *number = value(products[i], block.labels[i]) - centre;
+                    }
+                });
+            }
+            Less::At(from) if self.rank == 1 => {
+                let points = [Number(of.point), Number(from)];
+                linear_pass(records, &positions, points, sum, |block| {
+                    let [after, before] = block.products;
+                    for (i, number) in block.multiples.iter_mut().enumerate() {
+                        let label = block.labels[i];
+                        *number = value(after[i], label) - value(before[i], label);
+                    }
+                });
+            }
+            Less::Number(centre) => add_numbers::<Self>(records, &positions, sum, |record| {
+                self.value(record, of.point) - centre
+            }),
+            Less::At(from) => add_numbers::<Self>(records, &positions, sum, |record| {
+                self.value(record, of.point) - self.value(record, from)
+            }),
+        }
+    }
 }
 
 impl QuadraticLink {
@@ -426,6 +463,31 @@ impl TwiceDifferentiable for QuadraticLink {
         let common: f64 = products.iter().zip(&along).map(|(t, s)| t * s).sum();
         let square: f64 = along.iter().map(|s| s * s).sum();
         slope * square + curvature * common * common
+    }
+
+    fn add_curvatures(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        if self.rank != 1 {
+            add_numbers::<Self>(records, &positions, sum, |record| {
+                self.curvature_along(record, point, direction)
+            });
+            return;
+        }
+        let points = [Number(point), Number(direction)];
+        linear_pass(records, &positions, points, sum, |block| {
+            let [products, along] = block.products;
+            for (i, number) in block.multiples.iter_mut().enumerate() {
+                let (t, s) = (products[i], along[i]);
+                let (slope, curvature) = self.second(&[t], block.labels[i]);
+                *number = slope * (s * s) + curvature * (t * s) * (t * s);
+            }
+        });
     }
 
     fn add_hessian_vectors(

@@ -21,7 +21,7 @@ use dpopt_privacy::LatticeSum;
 
 use super::glm::add_multiple;
 use super::rows::{Block, Tailed, linear_pass};
-use super::saddle::{JointPoint, SaddleConstants, SaddleLoss};
+use super::saddle::{JointChange, JointPoint, SaddleConstants, SaddleLoss};
 use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
@@ -310,6 +310,62 @@ impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
                 }
             },
         );
+    }
+
+    fn add_joint_changes(
+        &self,
+        records: &Examples,
+        positions: &Positions<'_>,
+        change: &JointChange<'_>,
+        sum: &mut LatticeSum,
+    ) -> bool {
+        let (from, to) = (change.from, change.to);
+        let parts = |x| split(x, self.objective.extra());
+        let ((point, start), (_, end), (along, _)) =
+            (parts(from.x), parts(to.x), parts(change.along));
+        let (x, tail) = (start.len(), start.len() + from.y.len());
+        let ends = [
+            At {
+                extra: start,
+                y: from.y,
+            },
+            At {
+                extra: end,
+                y: to.y,
+            },
+        ];
+        let mut before = vec![0.0; tail];
+        let points = [point, along].map(|point| Tailed { point, tail });
+        linear_pass(records, positions, points, sum, |block| {
+            let Block {
+                products: [products, moves],
+                labels,
+                norms,
+                multiples,
+                tails,
+            } = block;
+            let all = multiples.iter_mut().zip(tails.chunks_exact_mut(tail));
+            for (i, (multiple, after)) in all.enumerate() {
+                let row = (norms[i], labels[i]);
+                let mut slopes = [0.0; 2];
+                let scores = [products[i], products[i] + moves[i]];
+                for (k, tail) in [&mut before[..], &mut *after].into_iter().enumerate() {
+                    slopes[k] = self.shortened(scores[k], row, ends[k], tail);
+                    tail[x..].iter_mut().for_each(|g| *g *= to.scale);
+                }
+                let share = |slope: f64, tail: &[f64]| {
+                    let of_tail: f64 = tail.iter().map(|g| g * g).sum();
+                    below(slope * slope * (norms[i] * norms[i]) + of_tail, change.clip)
+                };
+                let (old, new) = (share(slopes[0], &before), share(slopes[1], after));
+                let less = change.momentum.kept() * old;
+                *multiple = new * slopes[1] - less * slopes[0];
+                for (after, before) in after.iter_mut().zip(&before) {
+                    *after = new * *after - less * before;
+                }
+            }
+        });
+        true
     }
 }
 

@@ -7,36 +7,46 @@
 use std::ops::Range;
 
 use super::super::{Bound, LatticeSum, MAGIC, pow2};
-use super::singles::{AddProducts, Squares, multiply_by};
+use super::singles::{AddProducts, Crossed, Squares};
 use dpopt_lanes::{SINGLES, dispatch};
 
 /// The factors of one matrix of the contributions of the records of a block, in single precision.
 ///
 /// # Formula
-/// Record r contributes `left[r] right[r]^T`, with m rows and n columns.
+/// Record r of `count` contributes sum_t `left[t count + r] right[t count + r]^T` over its terms t, with m rows and n columns.
 ///
 /// # Shapes
-/// Panel p of a factor starts at `p * places` and has a chunk for each record: its entries 16 p to 16 p + 15, zeros beyond
-/// the last.
+/// Panel p of a factor starts at `p * places` and has a chunk for each term of each record: its entries 16 p to 16 p + 15, zeros
+/// beyond the last.
 pub struct BlockFactors<'a> {
-    /// Panels of m entries per record. Erased where the record adds zero.
+    /// Panels of m entries per term. Erased where the record adds zero.
     pub left: &'a mut [[f32; SINGLES]],
     /// m.
     pub left_len: usize,
-    /// Panels of n entries per record. Left scaled and clipped, in lattice steps.
+    /// Panels of n entries per term. Left scaled and clipped, in lattice steps.
     pub right: &'a mut [[f32; SINGLES]],
     /// n.
     pub right_len: usize,
-    /// Chunks in a panel: at least as many as there are records.
+    /// Chunks in a panel: at least as many as there are terms of all records.
     pub places: usize,
+    /// Outer products of a record: from 1 to 4.
+    pub terms: usize,
 }
+
+/// The most terms of a record.
+const TERMS: usize = 4;
+/// How much longer the terms of a record may be, one by one, than the whole that is left of them. Tuned: rounding errors grow with it, and
+/// so does what contributions are cut by.
+const CANCELLED: f64 = 2.0;
 
 /// Buffers that [`LatticeSum::add_outer_block`] works in, to be used again. They hold norms of private records and
 /// can't be read.
 #[derive(Default)]
 pub struct BlockWork {
-    /// Squared norms of the two factors of each layer, one for each record.
+    /// Squared norms of the two factors of each layer, one for each term of each record.
     squares: Vec<[Vec<f64>; 2]>,
+    /// Of layers with more terms, the inner products of the factors of different terms, pair by pair.
+    crossed: Vec<[Vec<f64>; 2]>,
     scales: Vec<f64>,
 }
 
@@ -48,6 +58,10 @@ impl LatticeSum {
     /// The contribution is V = (left_1 right_1^T, ..., left_L right_L^T), row-major, one matrix after another, cut to
     /// the norm (C - sqrt(d) step) / (1 + 2^-23 k^2), with k = 160 for samples and 128 otherwise: 0.3 and 0.2 % below the
     /// radius. The contributions of the block are added in single precision, in order, and their sum is rounded to the lattice.
+    ///
+    /// Where a layer has t > 1 terms, its matrix is their sum and 2^-23 k^2 is 2^-22 k^2 t: 0.8 to 2.4 % for two to four. The root of the sum
+    /// over layers of the squares of the terms' norms added up is cut to twice that limit too, which shortens records whose terms cancel by
+    /// more than half.
     ///
     /// # Privacy
     /// One record more or less, or a record in the place of one of zero, moves the sum by at most the radius,
@@ -70,6 +84,7 @@ impl LatticeSum {
         let dim: usize = layers.iter().map(|f| f.left_len * f.right_len).sum();
         assert!(dim == self.bound.dim, "the matrices must fill the sum");
         assert!(layers.iter().all(|f| f.fits(count)), "panels that fit");
+        let terms = layers.iter().map(|f| f.terms).max().unwrap_or(1);
         assert!(
             count as u64 <= positions.end.saturating_sub(positions.start),
             "no more records than positions"
@@ -82,8 +97,13 @@ impl LatticeSum {
         };
         placed.take(&positions);
         let most = placed.blocks.most();
-        let count = self.take_room(count);
-        work.clip(&self.bound, most, count, layers);
+        let room = self.take_room(count);
+        work.clip(limit(&self.bound, most, terms), &self.bound, count, layers);
+        for r in room..count {
+            layers
+                .iter_mut()
+                .for_each(|factors| factors.erase(r, count));
+        }
         let mut offset = 0;
         for factors in layers {
             let (m, n) = (factors.left_len, factors.right_len);
@@ -94,12 +114,12 @@ impl LatticeSum {
                     left: factors.left,
                     right: factors.right,
                     places: factors.places,
-                    count,
+                    count: factors.terms * count,
                     sum,
                     columns: n,
                 });
             } else {
-                add_long(factors, count, sum);
+                add_long(factors, factors.terms * count, sum);
             }
         }
     }
@@ -108,16 +128,42 @@ impl LatticeSum {
 impl BlockFactors<'_> {
     fn fits(&self, count: usize) -> bool {
         let length = |entries: usize| entries.div_ceil(SINGLES) * self.places;
-        count <= self.places
+        (1..=TERMS).contains(&self.terms)
+            && count * self.terms <= self.places
             && self.left.len() >= length(self.left_len)
             && self.right.len() >= length(self.right_len)
     }
 
     /// Makes the record's contribution zero, whatever it was.
-    fn erase(&mut self, r: usize) {
+    fn erase(&mut self, r: usize, count: usize) {
         for panels in [&mut *self.left, &mut *self.right] {
-            for chunk in panels.iter_mut().skip(r).step_by(self.places) {
-                *chunk = [0.0; SINGLES];
+            for panel in panels.chunks_mut(self.places) {
+                for chunk in panel.iter_mut().skip(r).step_by(count).take(self.terms) {
+                    *chunk = [0.0; SINGLES];
+                }
+            }
+        }
+    }
+
+    /// Squared norms of both factors of every term, and the inner products of those of different terms.
+    fn measure(&self, count: usize, squares: &mut [Vec<f64>; 2], crossed: &mut [Vec<f64>; 2]) {
+        let factors = [&*self.left, &*self.right];
+        for (panels, (squares, crossed)) in factors.into_iter().zip(squares.iter_mut().zip(crossed))
+        {
+            squares.resize(self.terms * count, 0.0);
+            dispatch(Squares {
+                panels,
+                places: self.places,
+                out: squares,
+            });
+            crossed.resize(pairs(self.terms).count() * count, 0.0);
+            for ((t, s), out) in pairs(self.terms).zip(crossed.chunks_exact_mut(count)) {
+                dispatch(Crossed {
+                    panels,
+                    places: self.places,
+                    starts: [t * count, s * count],
+                    out,
+                });
             }
         }
     }
@@ -130,27 +176,15 @@ impl BlockWork {
         Self::default()
     }
 
-    /// Scales the right factors so that every contribution is clipped, in lattice steps.
-    fn clip(&mut self, bound: &Bound, most: u64, count: usize, layers: &mut [BlockFactors<'_>]) {
-        let limit = limit(bound, most);
+    /// Scales the right factors so that every contribution is clipped to `limit`, in lattice steps.
+    fn clip(&mut self, limit: f64, bound: &Bound, count: usize, layers: &mut [BlockFactors<'_>]) {
         self.squares.resize_with(layers.len(), Default::default);
-        for (factors, [left, right]) in layers.iter().zip(&mut self.squares) {
-            left.resize(count, 0.0);
-            right.resize(count, 0.0);
-            let of = |panels, out| {
-                dispatch(Squares {
-                    panels,
-                    places: factors.places,
-                    out,
-                });
-            };
-            of(&*factors.left, &mut left[..]);
-            of(&*factors.right, &mut right[..]);
-        }
+        self.crossed.resize_with(layers.len(), Default::default);
+        self.measure(layers, count);
         let per_step = 1.0 / bound.step;
         self.scales.clear();
         for r in 0..count {
-            let norm = self.norm(layers, r);
+            let norm = self.norm(layers, r, count);
             // Room for the rounding of the scaled factor.
             let reach = limit * (1.0 - pow2(-20));
             self.scales.push(if !(norm > 0.0 && norm.is_finite()) {
@@ -161,46 +195,100 @@ impl BlockWork {
                 reach / norm
             });
         }
-        for (factors, [_, right]) in layers.iter_mut().zip(&mut self.squares) {
-            multiply_by(&self.scales, factors.right, factors.places);
-            dispatch(Squares {
-                panels: factors.right,
-                places: factors.places,
-                out: right,
-            });
+        for factors in layers.iter_mut() {
+            multiply_by(&self.scales, factors);
         }
+        self.measure(layers, count);
         for r in 0..count {
             // What was not finite, or overflowed on the way, fails this.
-            if !(self.scales[r] > 0.0 && self.norm(layers, r) <= limit) {
+            if !(self.scales[r] > 0.0 && self.norm(layers, r, count) <= limit) {
                 for factors in &mut *layers {
-                    factors.erase(r);
+                    factors.erase(r, count);
                 }
             }
         }
     }
 
-    /// At least the norm of a record's matrices; not a number or infinite where a factor is not finite.
+    fn measure(&mut self, layers: &[BlockFactors<'_>], count: usize) {
+        let all = self.squares.iter_mut().zip(&mut self.crossed);
+        for (factors, (squares, crossed)) in layers.iter().zip(all) {
+            factors.measure(count, squares, crossed);
+        }
+    }
+
+    /// At least the norm of a record's matrices, and at least half of the root of the sum of the squares of their terms' norms, added up for each
+    /// matrix; not a number or infinite where a factor is not finite.
     ///
     /// Squares of singles are exact in double precision, and products of sums of them stay within its range, so only
     /// the additions, the product and the root round.
-    fn norm(&self, layers: &[BlockFactors<'_>], r: usize) -> f64 {
-        let mut total = 0.0;
+    fn norm(&self, layers: &[BlockFactors<'_>], r: usize, count: usize) -> f64 {
+        let (mut total, mut apart) = (0.0, 0.0);
         let mut operations = 8.0 + layers.len() as f64;
-        for ([left, right], factors) in self.squares.iter().zip(layers) {
-            total += left[r] * right[r];
+        let mut several = false;
+        let measured = self.squares.iter().zip(&self.crossed);
+        for (([left, right], [left_crossed, right_crossed]), factors) in measured.zip(layers) {
             operations += (factors.left_len + factors.right_len) as f64 + 2.0 * SINGLES as f64;
+            if factors.terms == 1 {
+                total += left[r] * right[r];
+                apart += left[r] * right[r];
+                continue;
+            }
+            several = true;
+            operations += (TERMS * TERMS) as f64;
+            let mut lengths = 0.0;
+            for at in (r..factors.terms * count).step_by(count) {
+                let square = left[at] * right[at];
+                total += square;
+                lengths += square.sqrt();
+            }
+            apart += lengths * lengths;
+            for at in (r..left_crossed.len()).step_by(count) {
+                total += 2.0 * left_crossed[at] * right_crossed[at];
+            }
         }
-        total.sqrt() * (1.0 + 4.0 * f64::EPSILON * operations)
+        let slack = 4.0 * f64::EPSILON * operations;
+        if !several {
+            return total.sqrt() * (1.0 + slack);
+        }
+        // The rounding of sums that cancel is small beside the terms, not beside what is left of them. Not `max`, which takes a number before
+        // what is none.
+        let whole = (total + slack * apart).max(0.0).sqrt() * (1.0 + slack);
+        let terms = apart.sqrt() * (1.0 + slack) / CANCELLED;
+        if total.is_nan() || terms > whole {
+            terms
+        } else {
+            whole
+        }
     }
 }
 
-/// The largest norm G, in steps, of a contribution to sums of up to k of them:
-/// G (1 + 2 k gamma_k) + sqrt(d) <= C / step, with gamma_k = k 2^-24 / (1 - k 2^-24).
-fn limit(bound: &Bound, most: u64) -> f64 {
+/// Multiplies the right factor of every term of each record by its scale, rounding once to double and once to single precision.
+fn multiply_by(scales: &[f64], factors: &mut BlockFactors<'_>) {
+    for panel in factors.right.chunks_mut(factors.places.max(1)) {
+        for term in panel.chunks_exact_mut(scales.len()).take(factors.terms) {
+            for (chunk, &scale) in term.iter_mut().zip(scales) {
+                for x in chunk {
+                    *x = (f64::from(*x) * scale) as f32;
+                }
+            }
+        }
+    }
+}
+
+/// All pairs of different terms.
+fn pairs(terms: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..terms).flat_map(|t| (0..t).map(move |s| (t, s)))
+}
+
+/// The largest norm G, in steps, of a contribution of t terms to sums of up to k of them:
+/// G (1 + 2 k a gamma_(k t)) + sqrt(d) <= C / step, with gamma_k = k 2^-24 / (1 - k 2^-24), and the terms of a record adding up to at most a G: a
+/// is 1 for one term.
+fn limit(bound: &Bound, most: u64, terms: usize) -> f64 {
     let k = most as f64;
-    let gamma = k * pow2(-24) * (1.0 + pow2(-12));
+    let gamma = k * terms as f64 * pow2(-24) * (1.0 + pow2(-12));
+    let apart = if terms == 1 { 1.0 } else { CANCELLED };
     let radius = bound.radius / bound.step - (bound.dim as f64).sqrt() - 2.0;
-    radius / (1.0 + 2.0 * k * gamma) * (1.0 - pow2(-40))
+    radius / (1.0 + 2.0 * k * apart * gamma) * (1.0 - pow2(-40))
 }
 
 /// As [`AddProducts`], in double precision: for more records than single precision is good for.

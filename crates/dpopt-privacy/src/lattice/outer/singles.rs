@@ -48,13 +48,32 @@ impl Kernel for Squares<'_> {
     }
 }
 
-/// Multiplies each record's factor by its scale, rounding once to double and once to single precision.
-pub(super) fn multiply_by(scales: &[f64], panels: &mut [Single], places: usize) {
-    for panel in panels.chunks_mut(places.max(1)) {
-        for (chunk, &scale) in panel.iter_mut().zip(scales) {
-            for x in chunk {
-                *x = (f64::from(*x) * scale) as f32;
+/// Inner products of two rows of panels, for each of some records.
+pub(super) struct Crossed<'a> {
+    pub(super) panels: &'a [Single],
+    pub(super) places: usize,
+    /// Where the rows of the first record are.
+    pub(super) starts: [usize; 2],
+    /// One for each record.
+    pub(super) out: &'a mut [f64],
+}
+
+impl Kernel for Crossed<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let [first, second] = self.starts;
+        for (r, out) in self.out.iter_mut().enumerate() {
+            let mut sum = lanes.splat(0.0);
+            for panel in self.panels.chunks(self.places.max(1)) {
+                let (one, _) = panel[first + r].as_chunks::<LANES>();
+                let (other, _) = panel[second + r].as_chunks::<LANES>();
+                for (one, other) in one.iter().zip(other) {
+                    sum = lanes.mul_add(lanes.singles(one), lanes.singles(other), sum);
+                }
             }
+            *out = lanes.to_doubles(sum).iter().sum();
         }
     }
 }

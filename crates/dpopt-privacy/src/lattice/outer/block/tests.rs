@@ -8,6 +8,9 @@ use proptest::prelude::*;
 
 use super::super::super::{Bound, FixedBlocks, LatticeSum};
 use super::*;
+
+mod terms;
+
 use crate::adjacency::Adjacency;
 use crate::ticket::TicketError;
 use crate::units::{ClipNorm, SamplingRate};
@@ -66,6 +69,7 @@ fn add(sum: &mut LatticeSum, block: u64, records: &[&Parts]) {
             right: &mut layer.right,
             right_len: layer.shape.1,
             places,
+            terms: 1,
         })
         .collect();
     let width = sum.blocks().unwrap().width();
@@ -399,6 +403,7 @@ fn what_would_break_the_proof_is_refused() {
             right: &mut layer.right,
             right_len: 1,
             places: 1,
+            terms: 1,
         };
         sum.add_outer_block(positions, 1, &mut [factors], &mut BlockWork::new());
     };
@@ -441,7 +446,7 @@ fn what_would_break_the_proof_is_refused() {
 fn the_slack_is_under_half_a_percent() {
     for blocks in [all(), sampled()] {
         let bound = bound(1.0, 100_000);
-        let kept = limit(&bound, blocks.most()) / (bound.radius() / bound.step());
+        let kept = limit(&bound, blocks.most(), 1) / (bound.radius() / bound.step());
         assert!(kept > 0.995 && kept < 0.9985, "{kept}");
     }
     assert_eq!((all().most(), sampled().most()), (128, 160));
