@@ -143,7 +143,7 @@ fn how_sosp_goes_about_it_is_chosen_and_told() {
     ] {
         let plan: Value = serde_json::from_str(&place.ok(&format!("{facts} {flags}"))).unwrap();
         assert_eq!(plan["how"][key], value, "{flags}: {plan}");
-        let out = flags.replace(' ', "");
+        let out = flags.replace([' ', '-'], "");
         let run = place.train(&format!("--solver sosp --epsilon 400 {flags} --out {out}"));
         let told = &run["second_order"];
         assert_eq!(told["how"][key], value, "{flags}: {run}");
