@@ -449,6 +449,17 @@ impl ChooseArgs {
     ) -> Result<Chosen, CliError> {
         self.check(solver, fit.link.is_some())?;
         self.sosp.check_dim(facts.dim)?;
+        if let SolverArg::Named(solver) = solver
+            && solver.needs.hessian
+            && !facts.smoothness.is_finite()
+        {
+            let problem = format!(
+                "{solver} needs second derivatives, and {} has none everywhere (L1 is {})",
+                fit.name(),
+                facts.smoothness
+            );
+            return Err(CliError::flag("--loss", problem));
+        }
         fit.check_projected(self.projects())?;
         if let (Some(radius), SolverArg::Auto, true) =
             (self.goldstein_radius, solver, facts.smoothness.is_finite())

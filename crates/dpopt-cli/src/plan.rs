@@ -124,6 +124,22 @@ impl PlanArgs {
         // Of a program whose values lie in an interval nothing else need be known.
         let unknown = self.loss.is_none() && self.how.bounds_values() && self.lipschitz.is_none();
         let free = self.loss.is_none() && matches!(given, (Some(_), Some(_), Some(_))) || kinks;
+        // Of a second order the constants are one problem's: half of them from a loss that nobody named are another's.
+        let named = [
+            ("--lipschitz", self.lipschitz),
+            ("--smoothness", self.smoothness),
+            ("--initial-gap", self.initial_gap),
+        ];
+        let some = named.iter().any(|(_, given)| given.is_some());
+        let curved = matches!(self.solver, SolverArg::Named(solver) if solver.needs.hessian);
+        if let (true, true, Some((flag, _))) = (
+            curved && self.loss.is_none(),
+            some,
+            named.iter().find(|(_, given)| given.is_none()),
+        ) {
+            let problem = "needed beside the other constants, where no --loss tells it";
+            return Err(CliError::flag(flag, problem));
+        }
         // A schema's labels are -1 and 1, or between.
         let derived = fit.constants(self.row_norm, Some(1.0));
         let features = usize::try_from(self.dim)

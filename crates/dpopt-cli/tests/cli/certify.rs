@@ -185,9 +185,57 @@ fn in_many_dimensions_curvature_is_told_for_a_target() {
     let ledger = "--ledger l.json --budget 60 --budget-delta 1e-5";
     place.fails(&format!("{flags} {ledger}"), 1, &["--curvature", "1024"]);
     assert!(!place.path("l.json").exists());
-    let told = format!("{flags} --gradient 0.9 --curvature 0.5 --json");
+    let told = format!("{flags} --gradient 0.9 --curvature 0.5 --failure 1e-6 --json");
     let found: Value = serde_json::from_str(&place.ok(&told)).unwrap();
     // A convex loss.
     assert_eq!(found["certified"], true, "{found}");
     assert_eq!(found["least_eigenvalue"]["low"], -0.5, "{found}");
+    let of = found["of"].as_str().unwrap();
+    assert!(
+        of.contains("these records") && of.contains("population"),
+        "{of}"
+    );
+    // The norm of the mean gradient lies in its interval: computed from the lines by hand, of rows of norm 0.56.
+    let model = place.json("o/model.json");
+    let weights: Vec<f64> = model["weights"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|w| w["weight"].as_f64().unwrap())
+        .collect();
+    let mut gradient = vec![0.0; 1100];
+    for i in 0..6_000usize {
+        let (first, last) = (i % 7, 1099);
+        let label = if i % 2 == 1 { 1.0 } else { -1.0 };
+        let z = 0.5 * weights[first] + 0.25 * weights[last];
+        let slope = -label / (1.0 + (label * z).exp());
+        gradient[first] += 0.5 * slope / 6_000.0;
+        gradient[last] += 0.25 * slope / 6_000.0;
+    }
+    let exact = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+    let end = |end: &str| found["gradient_norm"][end].as_f64().unwrap();
+    // Outside in one run of a million.
+    assert!(
+        end("low") <= exact && exact <= end("high"),
+        "{exact} {found}"
+    );
+    let none = flags.to_owned() + " --gradient 0.9 --curvature 0.5 --failure 1e-6";
+    let words = place.ok(&none);
+    assert!(
+        words.starts_with("Certified  the gradient norm is at most 0.9"),
+        "{words}"
+    );
+    assert!(words.contains("at least -0.5"), "{words}");
+    // Half of what it is is not certified, and the curvature is then not paid for.
+    let half = format!(
+        "{flags} --gradient {} --curvature 0.5 --failure 1e-6 --json",
+        0.5 * exact
+    );
+    let found: Value = serde_json::from_str(&place.ok(&half)).unwrap();
+    assert_eq!(found["certified"], false, "{exact} {found}");
+    assert_eq!(found["least_eigenvalue"], Value::Null, "{found}");
+    // What no plan of products can tell at this budget costs nothing.
+    let little = format!("{flags} --gradient 0.9 --curvature 1e-7 {ledger}");
+    place.fails(&little, 1, &["1100"]);
+    assert!(!place.path("l.json").exists());
 }

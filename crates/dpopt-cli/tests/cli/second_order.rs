@@ -155,3 +155,251 @@ fn what_solvers_promise_of_the_population_is_compared() {
         &["--population", "spiderboost", "sosp", "adaptive-batch"],
     );
 }
+
+/// What was asked for is what is planned and run, and is told wherever the run is; a certificate says of whom it is, and what it does not say.
+#[test]
+fn how_sosp_goes_about_it_is_chosen_and_told() {
+    let place = Place::new();
+    place.put(
+        "t.csv",
+        &crate::support::table(&crate::support::rows(4_000)),
+    );
+    let facts = "plan sosp --records 100000 --dim 10 --epsilon 1 --delta 1e-6 --lipschitz 1 --smoothness 1 --initial-gap 0.5 \
+                 --hessian-lipschitz 1 --hessian-frobenius 1 --json";
+    for (flags, key, value) in [
+        ("--estimates fresh", "estimates", "fresh"),
+        ("--estimates recursive", "estimates", "recursive"),
+        ("--steps measured", "steps", "measured"),
+        (
+            "--steps planned --curvature-by direct",
+            "curvature_by",
+            "direct",
+        ),
+        ("--curvature-by episodes", "curvature_by", "episodes"),
+        ("--estimates auto --curvature-by auto", "steps", "planned"),
+    ] {
+        let plan: Value = serde_json::from_str(&place.ok(&format!("{facts} {flags}"))).unwrap();
+        assert_eq!(plan["how"][key], value, "{flags}: {plan}");
+        let out = flags.replace([' ', '-'], "");
+        let run = place.train(&format!("--solver sosp --epsilon 400 {flags} --out {out}"));
+        let told = &run["second_order"];
+        assert_eq!(told["how"][key], value, "{flags}: {run}");
+        let model = place.json(&format!("{out}/model.json"));
+        assert_eq!(model["second_order"], *told, "{flags}");
+        let report = place.read(&format!("{out}/report.html"));
+        assert!(report.contains("chosen: estimates"), "{flags}");
+        let found = &told["certificate"];
+        if run["stop"] == "certified" || found.is_object() {
+            assert_eq!(found["gradient"], run["bound"], "{flags}: {run}");
+            assert_eq!(found["of_population"], false);
+            assert_eq!(found["probability"], 0.95);
+            let words = found["words"].as_str().unwrap();
+            for part in [
+                "of the mean loss of these records",
+                "does not say",
+                "nor of the population",
+            ] {
+                assert!(words.contains(part), "{words}");
+            }
+            assert!(
+                report.contains("of the mean loss of these records"),
+                "{flags}"
+            );
+        } else {
+            assert!(told["no_certificate_because"].is_string(), "{run}");
+        }
+        // Which of them certify hangs on noise; these do with a budget like this.
+        assert!(found.is_object(), "{flags}: {run}");
+    }
+    place.put(
+        "t.csv",
+        &crate::support::table(&crate::support::rows(40_000)),
+    );
+    let pass = place.train("--solver adaptive-batch --epsilon 40");
+    let found = &pass["second_order"]["certificate"];
+    assert_eq!(found["of_population"], true, "{pass}");
+    assert!(
+        found["words"]
+            .as_str()
+            .unwrap()
+            .contains("of the population, if the records are independent draws")
+    );
+    assert!(pass["second_order"].get("how").is_none());
+    // Others certify nothing of the kind.
+    assert!(
+        place
+            .train("--solver noisy-gd --max-steps 3")
+            .get("second_order")
+            .is_none()
+    );
+}
+
+/// Flags and facts that make no sense are refused with their numbers, by a plan that has no table and by a run whose table is not read.
+#[test]
+fn bad_facts_are_refused_before_a_record_is_read() {
+    let place = Place::new();
+    let size = "--records 100000 --dim 10 --epsilon 1 --delta 1e-6";
+    let three = "--lipschitz 1 --smoothness 1 --initial-gap 0.5";
+    let two = "--hessian-lipschitz 1 --hessian-frobenius 1";
+    for solver in ["sosp", "adaptive-batch"] {
+        let plan = format!("plan {solver} {size}");
+        let many = plan
+            .replace("--dim 10", "--dim 1100")
+            .replace("100000", "10000000");
+        let mut cases = vec![
+            // rho, C_F or L1 missing, zero, or at odds.
+            (format!("{plan} {three}"), vec!["rho", "C_F"]),
+            (
+                format!("{plan} {three} --hessian-lipschitz 1"),
+                vec!["C_F", "not known"],
+            ),
+            (
+                format!("{plan} {three} --hessian-frobenius 1"),
+                vec!["rho", "not known"],
+            ),
+            (
+                format!("{plan} --lipschitz 1 --initial-gap 0.5 {two}"),
+                vec!["--smoothness", "needed"],
+            ),
+            (
+                format!("{plan} {three} --hessian-lipschitz 0 --hessian-frobenius 1"),
+                vec!["--hessian-lipschitz", "'0'"],
+            ),
+            (
+                format!("{plan} {three} --hessian-lipschitz 1 --hessian-frobenius -1"),
+                vec!["--hessian-frobenius", "'-1'"],
+            ),
+            (
+                format!("{plan} --lipschitz 1 --smoothness 0 --initial-gap 0.5 {two}"),
+                vec!["--smoothness", "'0'"],
+            ),
+            (
+                format!("{plan} {three} --hessian-lipschitz 1 --hessian-frobenius 0.5"),
+                vec!["0.5", "not 1"],
+            ),
+            // Targets that every point meets.
+            (
+                format!("{plan} {three} {two} --gradient 1 --curvature 0.5"),
+                vec!["gradient", "1 is not below 1"],
+            ),
+            (
+                format!("{plan} {three} {two} --gradient 0.5 --curvature 1"),
+                vec!["curvature", "1 is not below 1"],
+            ),
+            // Probabilities that are none.
+            (
+                format!("{plan} {three} {two} --failure 0"),
+                vec!["--failure", "'0'"],
+            ),
+            (
+                format!("{plan} {three} {two} --failure 1"),
+                vec!["--failure", "'1'"],
+            ),
+            (
+                format!("{plan} {three} {two} --failure -0.1"),
+                vec!["--failure", "'-0.1'"],
+            ),
+            // Losses without second derivatives, and a ball that does not hold the start.
+            (
+                format!("{plan} --loss hinge"),
+                vec!["--loss", "second derivatives", "hinge"],
+            ),
+            (
+                format!("{plan} --loss quadratic:logistic --rank 2 --ball 0.5"),
+                vec!["--ball", "0.5 is below 1"],
+            ),
+            // Flags of the other one.
+            (
+                format!("plan spiderboost {size} {three} --steps planned"),
+                vec!["--steps", "sosp"],
+            ),
+        ];
+        if solver == "sosp" {
+            cases.extend([
+                (
+                    format!("{} {three} {two}", plan.replace("100000", "1000")),
+                    vec!["n = 1000", "4.2", "budget"],
+                ),
+                (
+                    format!("{many} {three} {two} --curvature-by direct"),
+                    vec!["--curvature-by", "1024", "1100"],
+                ),
+                (
+                    format!("{many} {three} {two} --estimates recursive"),
+                    vec!["--estimates", "1024", "1100"],
+                ),
+                (
+                    format!("{many} {three} {two} --steps measured"),
+                    vec!["--steps", "1024", "1100"],
+                ),
+                (
+                    format!("{plan} {three} {two} --estimates recursive --curvature-by episodes"),
+                    vec!["--curvature-by", "whole Hessians"],
+                ),
+                (
+                    format!("{plan} {three} {two} --steps measured --curvature-by episodes"),
+                    vec!["--curvature-by", "L1"],
+                ),
+                (
+                    format!("{plan} {three} {two} --steps measured --estimates recursive"),
+                    vec!["--estimates", "L1"],
+                ),
+                (
+                    format!("{plan} {three} {two} --estimates newest"),
+                    vec!["--estimates", "recursive"],
+                ),
+            ]);
+        } else {
+            cases.extend([
+                (
+                    format!("{plan} {three} {two} --estimates fresh"),
+                    vec!["--estimates", "only sosp"],
+                ),
+                (
+                    format!("{} {three} {two}", plan.replace("100000", "100")),
+                    vec!["100", "records"],
+                ),
+                (
+                    format!("{plan} {three} {two} --adjacency add-remove"),
+                    vec!["add-remove", "100000", "replace-one"],
+                ),
+            ]);
+        }
+        for (flags, words) in cases {
+            place.fails(&flags, 1, &words);
+        }
+    }
+    // More than sqrt(d) L1 is odd, and no error.
+    let warned = place.run(&format!(
+        "plan sosp {size} {three} --hessian-lipschitz 1 --hessian-frobenius 4"
+    ));
+    let said = crate::support::stderr(&warned);
+    assert!(
+        warned.status.success() && said.contains("warning") && said.contains('4'),
+        "{said}"
+    );
+    // Of a run.
+    let train = "train --data t.csv --schema s.toml";
+    for (flags, words) in [
+        (
+            "--solver noisy-gd --steps measured",
+            ["--steps", "only sosp"],
+        ),
+        (
+            "--solver auto --estimates fresh",
+            ["--estimates", "only sosp"],
+        ),
+        (
+            "--objective auc --curvature-by direct",
+            ["--curvature-by", "no use"],
+        ),
+        ("--solver sosp --failure 1", ["--failure", "'1'"]),
+        ("--solver sosp --gradient 0.1", ["--curvature", "required"]),
+        (
+            "--solver sosp --steps measured --curvature-by episodes",
+            ["--curvature-by", "whole Hessians"],
+        ),
+    ] {
+        place.fails(&format!("{train} {flags}"), 1, &words);
+    }
+}
