@@ -42,7 +42,7 @@ pub use pass::{
 };
 pub use private_diff::{PRIVATEDIFF, PrivateDiffPlan, PrivateDiffSchedule};
 pub use registry::{SOLVERS, solver};
-pub use rgda::{RGDA, RgdaPlan, SAMPLED_RGDA};
+pub use rgda::{RGDA, RgdaPlan, SAMPLED_RGDA, SampledRgdaSchedule};
 pub use scored::{CertificateFailed, CertifyError, ScoredCertificate, ScoredCertificatePlan};
 pub use sgda::{SGDA, SgdaPlan};
 pub use shares::{NoShares, SharesPlan, SharesReleaseError};

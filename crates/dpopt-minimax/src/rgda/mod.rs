@@ -20,7 +20,7 @@ use crate::solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 use crate::tracker::{Ascent, Tracker};
 use search::{Schedule, Task};
 
-pub use sampled::SAMPLED_RGDA;
+pub use sampled::{SAMPLED_RGDA, SampledRgdaSchedule};
 
 const NAME: &str = "rgda";
 /// Descent-ascent on a tracked estimate, with a bound.
@@ -204,7 +204,7 @@ impl Plan for RgdaPlan {
         ];
         if let Some(sample) = self.sample {
             items.push(Item::count("batch", sample.batch));
-            items.push(Item::word("accountant", sample.accountant));
+            items.extend(sample.accountant.map(|name| Item::word("accountant", name)));
         }
         items
     }

@@ -36,10 +36,64 @@ pub(super) struct Sample {
     /// b: records of a sample, expected ones of a Poisson sample.
     pub(super) batch: u64,
     pub(super) which: Which<'static>,
-    pub(super) accountant: Accountant,
+    /// None for a plan by hand.
+    pub(super) accountant: Option<Accountant>,
+}
+
+/// What a plan of `sampled-rgda` by hand does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampledRgdaSchedule {
+    /// s.
+    pub scale: f64,
+    /// a: the run ends at a released gradient that is shorter; steps of x are a/(2 L_Phi) long.
+    pub target: f64,
+    /// T: most steps of x.
+    pub steps: u64,
+    /// K: steps of y for each.
+    pub inner: u64,
+    /// Steps of y before the first of x.
+    pub before: u64,
+    /// q: steps of x to an anchor.
+    pub period: u64,
+    /// b: records of a sample, expected ones of a Poisson sample.
+    pub batch: u64,
+    /// Noise multiplier of an anchor.
+    pub anchor: NoiseMultiplier,
+    /// That of a variation, before sampling.
+    pub variation: NoiseMultiplier,
 }
 
 impl RgdaPlan {
+    /// On samples, by hand: noise that nobody calibrated, and no bound.
+    ///
+    /// # Errors
+    /// As [`SaddleFacts::check`].
+    pub fn sampled_by_hand(
+        facts: &SaddleFacts,
+        allowance: &Allowance,
+        schedule: SampledRgdaSchedule,
+    ) -> Result<Self, PlanError> {
+        facts.check()?;
+        let found = Schedule {
+            scale: schedule.scale,
+            target: schedule.target,
+            steps: schedule.steps,
+            inner: schedule.inner,
+            before: schedule.before,
+            period: schedule.period.max(1),
+            path: f64::INFINITY,
+            anchor: schedule.anchor.get(),
+            variation: schedule.variation.get(),
+            cost: f64::INFINITY,
+            proven: false,
+        };
+        let plan = Self::on_samples(facts, allowance, found, (schedule.batch, 1.0, None))?;
+        Ok(Self {
+            terms: plan.terms.stating(None),
+            ..plan
+        })
+    }
+
     /// `rgda` with variations on samples of b records: the plan with the fewest gradients whose target is at most 1.25 times that of
     /// [`RgdaPlan::new`].
     ///
@@ -119,7 +173,7 @@ impl RgdaPlan {
             .get();
             if factor <= 1.0 {
                 // Less noise than the theorem was given.
-                return Self::on_samples(facts, allowance, found, (batch as u64, factor, accountant));
+                return Self::on_samples(facts, allowance, found, (batch as u64, factor, Some(accountant)));
             }
             squared_mu /= factor * factor * 1.002;
         }
@@ -130,7 +184,7 @@ impl RgdaPlan {
         facts: &SaddleFacts,
         allowance: &Allowance,
         found: Schedule,
-        (batch, factor, accountant): (u64, f64, Accountant),
+        (batch, factor, accountant): (u64, f64, Option<Accountant>),
     ) -> Result<Self, PlanError> {
         let spend = spend(facts, &found, (batch, factor))?;
         let schedule = Schedule {
