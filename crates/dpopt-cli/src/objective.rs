@@ -5,8 +5,8 @@ mod run;
 use clap::Args;
 use dpopt::data::tabular::{Groups, Schema};
 use dpopt::minimax::{
-    Allowance, CertifyError, GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver, ScoredCertificatePlan,
-    SharesPlan,
+    Allowance, CertifyError, GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver,
+    ScoredCertificatePlan, SharesPlan,
 };
 use dpopt::nonconvex::{Budget, Outcome, Plan};
 use dpopt::oracle::{

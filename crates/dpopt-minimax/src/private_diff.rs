@@ -5,7 +5,9 @@
 
 use dpopt_oracle::{AskError, Batch, Blocks, DomainStamp, Level, Oracle, Running, Schedule};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
-use dpopt_solver::{Asked, Budget, Item, Plan, PlanError, ReleaseKind, RunError, Terms, Unit, Walk};
+use dpopt_solver::{
+    Asked, Budget, Item, Plan, PlanError, ReleaseKind, RunError, Terms, Unit, Walk,
+};
 
 use crate::blocks::Numbers;
 use crate::facts::SaddleFacts;

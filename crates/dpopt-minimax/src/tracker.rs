@@ -129,9 +129,12 @@ impl Tracker {
                 self.running
                     .anchor(oracle, self.place.at(), Which::All, self.noise.anchor)
             }
-            _ => self
-                .running
-                .vary(oracle, self.place.at(), self.variations, self.noise.variation),
+            _ => self.running.vary(
+                oracle,
+                self.place.at(),
+                self.variations,
+                self.noise.variation,
+            ),
         };
         if paid(released)?.is_none() {
             return Ok(None);

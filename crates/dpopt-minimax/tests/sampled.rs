@@ -76,7 +76,11 @@ fn what_is_beside_a_sampled_run_is_in_its_composition() {
     for adjacency in RELATIONS {
         let facts = unit(20_000, adjacency);
         let allowance = Allowance::all(&budget());
-        let allowance = allowance.less(&shares.spend()).unwrap().less(&after).unwrap();
+        let allowance = allowance
+            .less(&shares.spend())
+            .unwrap()
+            .less(&after)
+            .unwrap();
         let plan = SgdaPlan::new(&facts, &allowance, &limits()).unwrap();
         let of = |events: &[&Spend]| {
             let events = events.iter().map(|spend| spend.event().clone()).collect();

@@ -143,7 +143,9 @@ impl RgdaPlan {
             let Some(found) = found else {
                 break;
             };
-            if chosen.is_none_or(|(b, old)| gradients(&found, batch, records) < gradients(&old, b, records)) {
+            if chosen.is_none_or(|(b, old)| {
+                gradients(&found, batch, records) < gradients(&old, b, records)
+            }) {
                 chosen = Some((batch, found));
             }
         }
@@ -173,7 +175,12 @@ impl RgdaPlan {
             .get();
             if factor <= 1.0 {
                 // Less noise than the theorem was given.
-                return Self::on_samples(facts, allowance, found, (batch as u64, factor, Some(accountant)));
+                return Self::on_samples(
+                    facts,
+                    allowance,
+                    found,
+                    (batch as u64, factor, Some(accountant)),
+                );
             }
             squared_mu /= factor * factor * 1.002;
         }

@@ -258,10 +258,8 @@ fn proven(
             };
         let path = path * (1.0 + 1e-6);
         let of_samples = sampled * path.sqrt();
-        let error = 0.5 * target
-            - lag
-            - (1.0 + per_y) * rounded(path)
-            - 1f64.hypot(per_y) * of_samples;
+        let error =
+            0.5 * target - lag - (1.0 + per_y) * rounded(path) - 1f64.hypot(per_y) * of_samples;
         if !(error > 0.0) {
             return None;
         }
@@ -300,4 +298,3 @@ fn proven(
     }
     None
 }
-

@@ -4,8 +4,8 @@ use super::claim::Experiment;
 use super::registry::Registry;
 use super::{
     adaptive, adaptive_batch, curvature, descent, floors, goldstein, goldstein_periods, kl_spider,
-    minimax, projection, proximal, recursive, saddle_blocks, saddle_fresh, saddle_pass,
-    sampled, sosp, tree,
+    minimax, projection, proximal, recursive, saddle_blocks, saddle_fresh, saddle_pass, sampled,
+    sosp, tree,
 };
 
 /// The prefixes of rows that no run has confirmed.

@@ -94,7 +94,11 @@ impl Fresh {
                     gap / (error * error)
                 };
                 let steps = steps.ceil().max(1.0);
-                let multiplier = if composed { steps.sqrt() / mu } else { 1.0 / mu };
+                let multiplier = if composed {
+                    steps.sqrt() / mu
+                } else {
+                    1.0 / mu
+                };
                 let schedule = GdaSchedule {
                     steps: steps as u64,
                     step_size: 0.5 / mean.value_smoothness,
