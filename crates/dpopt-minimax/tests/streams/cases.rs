@@ -236,7 +236,7 @@ impl Cases<'_> {
         let outcome = match plan.run_with(&mut means, run) {
             Ok(outcome) => outcome,
             // Records of a loss of one's own have none that is erased.
-            Err(RunError::Ask(AskError::ZeroRows { .. })) => return,
+            Err(RunError::Ask(AskError::ZeroRows)) => return,
             Err(error) => panic!("{name} under {}: {error}", self.adjacency),
         };
         let mut point = Hash::new();
