@@ -5,16 +5,15 @@ use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, Adjacency, Event, NoiseMultiplier, SamplingRate, Spend, Which};
 use dpopt_solver::{Access, BoundSense, BoundedQuantity, PlanError, Terms};
 
+use super::plan::{ON_SAMPLES, RGDA, RgdaPlan, Sample};
 use super::search::{Schedule, Task};
-use super::{RGDA, RgdaPlan};
 use crate::allowance::Allowance;
 use crate::facts::SaddleFacts;
 use crate::solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 
-const NAME: &str = "sampled-rgda";
 /// Descent-ascent on a tracked estimate whose variations read samples, with a bound.
 pub static SAMPLED_RGDA: SaddleSolver = SaddleSolver {
-    name: NAME,
+    name: ON_SAMPLES,
     summary: "as rgda, with fewer gradients",
     paper: "Xu et al. 2026 (arXiv 2602.01339), Algorithm 2 with batches, repaired",
     planner: SaddlePlanner::Sampled(|facts, allowance, limits| {
@@ -29,16 +28,6 @@ const WORSE: f64 = 1.25;
 const HALVINGS: i32 = 12;
 /// Rounds of planning with the accountant's own noise.
 const REPLANS: u32 = 6;
-
-/// What variations read, and who calibrated their noise.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sample {
-    /// b: records of a sample, expected ones of a Poisson sample.
-    pub(super) batch: u64,
-    pub(super) which: Which<'static>,
-    /// None for a plan by hand.
-    pub(super) accountant: Option<Accountant>,
-}
 
 /// What a plan of `sampled-rgda` by hand does.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -126,7 +115,7 @@ impl RgdaPlan {
         };
         let most = facts.trivial_bound() / 1.5;
         let vacuous = |bound| PlanError::Vacuous {
-            solver: NAME,
+            solver: ON_SAMPLES,
             bound,
             trivial: facts.trivial_bound(),
             records: facts.records,

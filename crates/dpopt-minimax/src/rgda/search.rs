@@ -14,7 +14,7 @@ const LAG: f64 = 0.05;
 /// Factor on the error of y in the practical preset (2.5 and 9.2 of the notes on the paper: (4/3) e_y).
 const PRACTICAL_Y: f64 = 4.0 / 3.0;
 
-/// What an [`RgdaPlan`](super::RgdaPlan) does.
+/// What an `RgdaPlan` does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Schedule {
     pub(super) scale: f64,
