@@ -44,7 +44,7 @@ pub use pass::{
 pub use perturb::{PERTURB_AND_WATCH, PerturbAndWatchPlan, PerturbSettings};
 pub use private_diff::{PRIVATEDIFF, PrivateDiffPlan, PrivateDiffSchedule};
 pub use registry::{SOLVERS, solver};
-pub use rgda::{RGDA, RgdaPlan, SAMPLED_RGDA};
+pub use rgda::{RGDA, RgdaPlan, SAMPLED_RGDA, SampledRgdaSchedule};
 pub use scored::{CertificateFailed, CertifyError, ScoredCertificate, ScoredCertificatePlan};
 pub use sgda::{SGDA, SgdaPlan};
 pub use shares::{NoShares, SharesPlan, SharesReleaseError, sampled_excess};

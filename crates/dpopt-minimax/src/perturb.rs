@@ -111,10 +111,7 @@ impl PerturbAndWatchPlan {
         settings: PerturbSettings,
     ) -> Result<Self, PlanError> {
         let failure = settings.failure;
-        if !(failure > 0.0 && failure < 1.0) {
-            let (name, value) = ("failure", failure);
-            return Err(PlanError::BadFact { name, value });
-        }
+        PlanError::fraction("failure", failure)?;
         facts.check()?;
         PlanError::positive("value_gap", facts.mean.value_gap)?;
         if let Some(curvature) = settings.curvature {

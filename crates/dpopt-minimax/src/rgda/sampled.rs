@@ -5,16 +5,15 @@ use dpopt_privacy::accounting::calibrate;
 use dpopt_privacy::{Accountant, Adjacency, Event, NoiseMultiplier, SamplingRate, Spend, Which};
 use dpopt_solver::{Access, BoundSense, BoundedQuantity, PlanError, Terms};
 
+use super::plan::{ON_SAMPLES, RGDA, RgdaPlan, Sample};
 use super::search::{Schedule, Task, descending};
-use super::{RGDA, RgdaPlan};
 use crate::allowance::Allowance;
 use crate::facts::SaddleFacts;
 use crate::solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
 
-const NAME: &str = "sampled-rgda";
 /// Descent-ascent on a tracked estimate whose variations read samples, with a bound.
 pub static SAMPLED_RGDA: SaddleSolver = SaddleSolver {
-    name: NAME,
+    name: ON_SAMPLES,
     summary: "as rgda, with fewer gradients",
     paper: "Xu et al. 2026 (arXiv 2602.01339), Algorithm 2 with batches, repaired",
     planner: SaddlePlanner::Sampled(|facts, allowance, limits| {
@@ -30,16 +29,60 @@ const HALVINGS: i32 = 12;
 /// Rounds of planning with the accountant's own noise.
 const REPLANS: u32 = 6;
 
-/// What variations read, and who calibrated their noise.
+/// What a plan of `sampled-rgda` by hand does.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sample {
+pub struct SampledRgdaSchedule {
+    /// s.
+    pub scale: f64,
+    /// a: the run ends at a released gradient that is shorter; steps of x are a/(2 L_Phi) long.
+    pub target: f64,
+    /// T: most steps of x.
+    pub steps: u64,
+    /// K: steps of y for each.
+    pub inner: u64,
+    /// Steps of y before the first of x.
+    pub before: u64,
+    /// q: steps of x to an anchor.
+    pub period: u64,
     /// b: records of a sample, expected ones of a Poisson sample.
-    pub(super) batch: u64,
-    pub(super) which: Which<'static>,
-    pub(super) accountant: Accountant,
+    pub batch: u64,
+    /// Noise multiplier of an anchor.
+    pub anchor: NoiseMultiplier,
+    /// That of a variation, before sampling.
+    pub variation: NoiseMultiplier,
 }
 
 impl RgdaPlan {
+    /// On samples, by hand: noise that nobody calibrated, and no bound.
+    ///
+    /// # Errors
+    /// As [`SaddleFacts::check`].
+    pub fn sampled_by_hand(
+        facts: &SaddleFacts,
+        allowance: &Allowance,
+        schedule: SampledRgdaSchedule,
+    ) -> Result<Self, PlanError> {
+        facts.check()?;
+        let found = Schedule {
+            scale: schedule.scale,
+            target: schedule.target,
+            steps: schedule.steps,
+            inner: schedule.inner,
+            before: schedule.before,
+            period: schedule.period.max(1),
+            path: f64::INFINITY,
+            anchor: schedule.anchor.get(),
+            variation: schedule.variation.get(),
+            cost: f64::INFINITY,
+            proven: false,
+        };
+        let plan = Self::on_samples(facts, allowance, found, (schedule.batch, 1.0, None))?;
+        Ok(Self {
+            terms: plan.terms.stating(None),
+            ..plan
+        })
+    }
+
     /// `rgda` with variations on samples of b records: the plan with the fewest gradients whose target is at most 1.25 times that of
     /// [`RgdaPlan::new`].
     ///
@@ -75,7 +118,7 @@ impl RgdaPlan {
         };
         let most = facts.trivial_bound() / 1.5;
         let vacuous = |bound| PlanError::Vacuous {
-            solver: NAME,
+            solver: ON_SAMPLES,
             bound,
             trivial: facts.trivial_bound(),
             records: facts.records,
@@ -128,7 +171,7 @@ impl RgdaPlan {
                     facts,
                     allowance,
                     found,
-                    (batch as u64, factor, accountant),
+                    (batch as u64, factor, Some(accountant)),
                 );
             }
             squared_mu /= factor * factor * 1.002;
@@ -140,7 +183,7 @@ impl RgdaPlan {
         facts: &SaddleFacts,
         allowance: &Allowance,
         found: Schedule,
-        (batch, factor, accountant): (u64, f64, Accountant),
+        (batch, factor, accountant): (u64, f64, Option<Accountant>),
     ) -> Result<Self, PlanError> {
         let spend = spend(facts, &found, (batch, factor))?;
         let schedule = Schedule {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use dpopt_linalg::{distance, dot, norm};
 use dpopt_minimax::{
-    Budget, NoObserver, Plan, PlanError, RgdaAnytimePlan, RgdaAnytimeSettings, SOLVERS,
-    SaddleFacts, SaddleLimits,
+    Allowance, Budget, NoObserver, Plan, PlanError, RgdaAnytimePlan, RgdaAnytimeSettings, RgdaPlan,
+    SAMPLED_RGDA, SOLVERS, SaddleFacts, SaddleLimits, SaddleSolver, SampledRgdaSchedule,
 };
 use dpopt_oracle::PrivateData;
 use dpopt_privacy::{Adjacency, Curator};
 
-use super::common::{DELTA, RELATIONS, budget};
+use super::common::{DELTA, RELATIONS, budget, noise};
 use super::hostile::{private, with_canary};
 use super::hostile_saddle::{constants, facts, means, saddle_pairs};
 use super::solvers::walk;
@@ -27,12 +27,19 @@ const DIMS: (usize, usize) = (3, 2);
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         // Those that read slices are on records that they read to the last: `saddle_pass`.
-        for solver in SOLVERS.iter().filter(|solver| !solver.positions) {
+        let planned = |solver: &&&SaddleSolver| !solver.positions && **solver != &SAMPLED_RGDA;
+        for solver in SOLVERS.iter().filter(planned) {
             let planned = |facts: &SaddleFacts, budget: &Budget| {
                 solver.plan(facts, budget, &SaddleLimits::steps(1000))
             };
             let plan: Arc<dyn Plan> = Arc::from(smallest(adjacency, planned)?);
             registry.add(replay(solver.name, plan, adjacency));
+        }
+        // A sample of fixed size is of as many records as there are: by hand, of one and of three.
+        for (size, batch) in [("ones", 1), ("more", 3)] {
+            let plan = Arc::new(on_samples(adjacency, batch)?);
+            let name = format!("{}/{size}", SAMPLED_RGDA.name);
+            registry.add(replay_named(&name, plan, adjacency));
         }
         registry.add(TranscriptMeter::saddle(adjacency));
     }
@@ -61,10 +68,36 @@ fn smallest<P>(
     Err("no number of records has a plan".into())
 }
 
+/// Two periods of two steps of x, on as many records as there are.
+fn on_samples(adjacency: Adjacency, batch: u64) -> Result<RgdaPlan, CheckError> {
+    let schedule = SampledRgdaSchedule {
+        scale: 2.0,
+        target: 1e-9,
+        steps: 4,
+        inner: 2,
+        before: 2,
+        period: 2,
+        batch,
+        anchor: noise(4.0)?,
+        variation: noise(1.0)?,
+    };
+    let facts = facts(adjacency, RECORDS as u64, DIMS);
+    let allowance = Allowance::all(&budget(1.0)?);
+    Ok(RgdaPlan::sampled_by_hand(&facts, &allowance, schedule)?)
+}
+
 fn replay(name: &str, plan: Arc<dyn Plan>, adjacency: Adjacency) -> CuratorReplay<Vec<Hostile>> {
+    replay_named(&format!("{name}/replay"), plan, adjacency)
+}
+
+fn replay_named(
+    name: &str,
+    plan: Arc<dyn Plan>,
+    adjacency: Adjacency,
+) -> CuratorReplay<Vec<Hostile>> {
     CuratorReplay::new(
-        &format!("{name}/replay/{adjacency}"),
-        name,
+        &format!("{name}/{adjacency}"),
+        plan.name(),
         adjacency,
         move |_| {
             let mut all = hostile_pairs(adjacency, RECORDS);

@@ -9,7 +9,9 @@ use super::{
 };
 
 /// The prefixes of rows that no run has confirmed.
-const UNCONFIRMED: [&str; 7] = [
+const UNCONFIRMED: [&str; 9] = [
+    "gda/",
+    "privatediff/",
     "spiderboost-second-term/",
     "spiderboost-within-rank/rank",
     "rgda-rounds/n-private",
@@ -56,6 +58,7 @@ impl Registry {
     pub fn unconfirmed() -> Self {
         let mut experiments = floors::experiments();
         experiments.extend(projection::experiments());
+        experiments.extend(saddle_fresh::experiments());
         experiments.extend(saddle_pass::experiments());
         experiments.extend(sosp::experiments());
         experiments.extend(minimax::experiments());

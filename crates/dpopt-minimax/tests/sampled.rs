@@ -1,0 +1,194 @@
+//! Runs on samples beside other releases: the composition, and not a sum of squares; rgda on samples.
+
+use dpopt_linalg::Domain;
+use dpopt_minimax::{
+    Allowance, Budget, GDA, MeanFacts, PRIVATEDIFF, Plan, PlanError, PrivateDiffPlan, RgdaPlan,
+    SGDA, SaddleFacts, SaddleLimits, SgdaPlan, SharesPlan,
+};
+use dpopt_oracle::SaddleConstants;
+use dpopt_privacy::accounting::AccountingError;
+use dpopt_privacy::{
+    Accountant, Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate, Spend,
+};
+
+const RELATIONS: [Adjacency; 3] = [
+    Adjacency::ReplaceOne,
+    Adjacency::ZeroOut,
+    Adjacency::AddRemove,
+];
+
+/// Constants of one, d1 = d2 = 5.
+fn unit(records: u64, adjacency: Adjacency) -> SaddleFacts {
+    SaddleFacts {
+        records,
+        adjacency,
+        x_dim: 5,
+        domain: Domain::ball(5, 1.0),
+        record: SaddleConstants {
+            lipschitz_x: 1.0,
+            lipschitz_y: 1.0,
+            smooth_xx: 1.0,
+            smooth_xy: 1.0,
+            smooth_yy: 1.0,
+            hessian_frobenius: 2.0,
+        },
+        mean: MeanFacts {
+            strong_concavity: 1.0,
+            smooth_yy: 1.0,
+            smooth_xy: 1.0,
+            value_smoothness: 2.0,
+            value_gap: 1.0,
+            value_hessian_lipschitz: 1.0,
+            joint_hessian_lipschitz: 1.0,
+        },
+        whole: true,
+    }
+}
+
+fn budget() -> Budget {
+    Budget {
+        epsilon: Epsilon::new(1.0).unwrap(),
+        delta: Delta::new(1e-6).unwrap(),
+    }
+}
+
+fn limits() -> SaddleLimits {
+    SaddleLimits::steps(100_000_000)
+}
+
+/// What PLDs say of a composition: another computation than the one that the noise was calibrated with, where that was by contours.
+fn epsilon(event: &Event, adjacency: Adjacency) -> f64 {
+    let all: Vec<f64> = [Accountant::Pld, Accountant::Rdp, Accountant::Exact]
+        .into_iter()
+        .filter_map(|accountant| {
+            let found = accountant.epsilon(event, budget().delta, adjacency);
+            found.ok()
+        })
+        .collect();
+    all.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// Shares, the run, and a certificate: together the budget, under each relation, and nearly all of it.
+#[test]
+fn what_is_beside_a_sampled_run_is_in_its_composition() {
+    let shares = SharesPlan::new(&budget()).unwrap();
+    let after = Spend::Fixed(Event::gaussian(NoiseMultiplier::new(20.0).unwrap()).repeated(2));
+    for adjacency in RELATIONS {
+        let facts = unit(20_000, adjacency);
+        let allowance = Allowance::all(&budget());
+        let allowance = allowance
+            .less(&shares.spend())
+            .unwrap()
+            .less(&after)
+            .unwrap();
+        let plan = SgdaPlan::new(&facts, &allowance, &limits()).unwrap();
+        let of = |events: &[&Spend]| {
+            let events = events.iter().map(|spend| spend.event().clone()).collect();
+            epsilon(&Event::composed(events), adjacency)
+        };
+        let all = of(&[&shares.spend(), &plan.spend(), &after]);
+        assert!(all <= 1.0 + 1e-9 && all > 0.99, "{adjacency}: {all}");
+        // A plan that takes the whole budget for itself is over it.
+        let alone = SgdaPlan::new(&facts, &Allowance::all(&budget()), &limits()).unwrap();
+        let broken = of(&[&shares.spend(), &alone.spend(), &after]);
+        assert!(broken > 1.005, "{adjacency}: {broken}");
+        // And the reservations that a curator names before the first release cost what was planned.
+        let mut curator = Curator::protected(adjacency).unwrap();
+        curator
+            .reserve_then(&shares.spend(), &[plan.spend(), after.clone()])
+            .unwrap();
+        let reserved = epsilon(&curator.reserved(), adjacency);
+        assert!((reserved - all).abs() < 1e-9, "{reserved} {all}");
+    }
+}
+
+/// What can't be subtracted is refused, and so is a budget that is used up.
+#[test]
+fn an_allowance_refuses_what_is_not_gaussian() {
+    let z = NoiseMultiplier::new(2.0).unwrap();
+    let allowance = Allowance::all(&budget());
+    let sampled = Event::gaussian(z).poisson_sampled(SamplingRate::new(0.1).unwrap());
+    for spend in [Spend::Fixed(sampled), Spend::AtMost(Event::gaussian(z))] {
+        let error = allowance.clone().less(&spend).unwrap_err();
+        let expected = matches!(
+            error,
+            PlanError::Accounting(AccountingError::UnsupportedEvent { .. })
+        );
+        assert!(expected, "{error}");
+    }
+    let spent = allowance.less(&Spend::Fixed(Event::gaussian(z))).unwrap();
+    assert!(spent.gaussian().is_err());
+    let facts = unit(20_000, Adjacency::ReplaceOne);
+    for solver in [&GDA, &SGDA, &PRIVATEDIFF] {
+        assert!(solver.plan_within(&facts, &spent, &limits()).is_err());
+    }
+}
+
+/// A number of releases that is fixed fixes all that a run spends, whatever else the facts say: a run that was named before shares were known
+/// is the run that was named.
+#[test]
+fn spends_do_not_depend_on_facts_that_shares_change() {
+    let shares = SharesPlan::new(&budget()).unwrap();
+    let allowance = Allowance::all(&budget()).less(&shares.spend()).unwrap();
+    for solver in [&GDA, &SGDA, &PRIVATEDIFF] {
+        let mut facts = unit(20_000, Adjacency::ReplaceOne);
+        facts.whole = false;
+        facts.mean.value_gap = f64::INFINITY;
+        let mut limits = SaddleLimits::steps(2_000);
+        let first = solver.plan_within(&facts, &allowance, &limits).unwrap();
+        limits.exact_steps = Some(first.steps());
+        facts.record.lipschitz_y = 7.0;
+        facts.record.smooth_yy = 9.0;
+        facts.mean.strong_concavity = 0.25;
+        facts.mean.value_smoothness = 5.0;
+        let other = solver.plan_within(&facts, &allowance, &limits).unwrap();
+        assert_eq!(first.spend(), other.spend(), "{solver}");
+        let shown = |plan: &dyn Plan| format!("{:?}", plan.items());
+        assert_ne!(shown(&*first), shown(&*other), "{solver}");
+    }
+}
+
+/// T steps of x, K of y for each, thirds of mu^2, and an anchor every ceil(sqrt T).
+#[test]
+fn privatediff_by_hand() {
+    let facts = unit(100_000, Adjacency::ReplaceOne);
+    let plan = PrivateDiffPlan::new(&facts, &budget(), &limits()).unwrap();
+    let of = plan.schedule();
+    let mu = budget().mu().unwrap().get();
+    let (t, anchors) = (of.steps as f64, (of.steps as f64 / of.period as f64).ceil());
+    assert_eq!(of.inner, 1);
+    assert_eq!(of.period as f64, t.sqrt().ceil());
+    let third = |count: f64, z: NoiseMultiplier| 3.0 * count / z.get().powi(2) / (mu * mu) - 1.0;
+    for off in [
+        third(anchors, of.anchor),
+        third(t - anchors, of.variation),
+        third(t, of.fresh),
+    ] {
+        assert!(off.abs() < 1e-12);
+    }
+    // s = 1/4, C = sqrt(17)/4, w = 1: e = sqrt(5) 4 tau sqrt(3 T), and 4 L_Phi F0 = 8.
+    let tau = 2.0 * (17f64 / 16.0).sqrt() / (1e5 * mu);
+    let best = (8f64 / (3.0 * 5.0 * 16.0)).sqrt() / tau;
+    assert!((t - best).abs() <= 1.0, "{t} {best}");
+    let spent = epsilon(plan.spend().event(), Adjacency::ReplaceOne);
+    assert!(spent <= 1.0 + 1e-6 && spent > 0.999, "{spent}");
+}
+
+/// Fewer gradients, a target near that on all records, and a composition that the budget pays for, under each relation.
+#[test]
+fn samples_save_gradients_and_cost_no_more() {
+    for adjacency in RELATIONS {
+        let facts = unit(1_000_000, adjacency);
+        let whole = RgdaPlan::new(&facts, &budget(), &limits()).unwrap();
+        let allowance = Allowance::all(&budget());
+        let plan = RgdaPlan::sampled(&facts, &allowance, &limits()).unwrap();
+        assert_eq!(plan.name(), "sampled-rgda");
+        let (a, b) = (plan.target(), whole.target());
+        // The accountant of samples of a fixed size is not tight.
+        assert!(a > b && a < 1.6 * b, "{adjacency}: {a} {b}");
+        assert!(plan.gradients() < 0.5 * whole.gradients(), "{adjacency}");
+        let cost = epsilon(plan.spend().event(), adjacency);
+        assert!(cost <= 1.0 + 1e-9 && cost > 0.95, "{adjacency}: {cost}");
+        assert_eq!(plan.bound().unwrap().value, 1.5 * a);
+    }
+}
