@@ -1,7 +1,7 @@
 //! Measures every rate that this library claims: what `cargo xtask verify-rates` runs.
 //!
 //! `[--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
-//! [--memory-gib G] [--list]`. With `--out` the folder gets a page with plots, the rows, and the
+//! [--memory-gib G] [--unconfirmed] [--list]`. With `--unconfirmed` it measures the rows that are set aside. With `--out` the folder gets a page with plots, the rows, and the
 //! journal from which an interrupted run goes on. The exit code is 1 when a claim fails, 2 when the
 //! run could not be made.
 #![allow(
@@ -27,6 +27,7 @@ struct Options {
     seed: u64,
     threads: Option<NonZeroUsize>,
     memory_gib: Option<f64>,
+    unconfirmed: bool,
     list: bool,
 }
 
@@ -44,6 +45,7 @@ fn read(words: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> 
             "--seed" => options.seed = value()?.parse()?,
             "--threads" => options.threads = Some(value()?.parse()?),
             "--memory-gib" => options.memory_gib = Some(value()?.parse()?),
+            "--unconfirmed" => options.unconfirmed = true,
             "--list" => options.list = true,
             other => return Err(format!("verify-rates has no option `{other}`").into()),
         }
@@ -51,9 +53,16 @@ fn read(words: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> 
     Ok(options)
 }
 
+fn registry(options: &Options) -> Registry {
+    match options.unconfirmed {
+        true => Registry::unconfirmed(),
+        false => Registry::builtin(),
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "a command reports wall time")]
 fn run(options: &Options) -> Result<Report, Box<dyn Error>> {
-    let registry = Registry::builtin();
+    let registry = registry(options);
     let start = std::time::Instant::now();
     let threads = match options.threads {
         Some(threads) => threads,
@@ -110,7 +119,7 @@ fn run(options: &Options) -> Result<Report, Box<dyn Error>> {
 fn main() -> ExitCode {
     let done = read(std::env::args().skip(1)).and_then(|options| {
         if options.list {
-            for id in Registry::builtin().names() {
+            for id in registry(&options).names() {
                 writeln!(std::io::stdout(), "{id}")?;
             }
             return Ok(true);

@@ -215,8 +215,8 @@ fn gradients_just_beyond_alpha_are_rarely_certified() {
     rarely_false("ramp", &ramp, &plan, &[0.0; 6]);
 }
 
-/// Certified alphas, escapes, and stops of runs from the saddle at the origin.
-fn from_the_saddle(records: u64, seed: u64) -> (f64, f64, usize) {
+/// What is planned and certified from the saddle at the origin, the escapes, and the least eigenvalue where the run ends.
+fn from_the_saddle(records: u64, seed: u64) -> (f64, f64, usize, f64) {
     let wells = Wells::new(20, 0.1, vec![0.5, 0.25, 0.125]).unwrap();
     let known = dpopt_theory::Problem::constants(&wells);
     let facts = PublicFacts {
@@ -240,18 +240,25 @@ fn from_the_saddle(records: u64, seed: u64) -> (f64, f64, usize) {
         .windows(2)
         .filter(|pair| pair[0].kind == WatchedKind::Hessian && pair[1].point != pair[0].point);
     let planned = plan.level().targets.gradient;
-    (planned, outcome.bound().unwrap().value, escapes.count())
+    let reached = outcome.bound().unwrap().value;
+    let bend = wells.least_eigenvalue(&outcome.point);
+    (planned, reached, escapes.count(), bend)
 }
 
 /// The median of nine runs: 0.06 to 0.08, 0.0053 and 0.0005 in the third reading (with constants of its own).
 #[test]
 fn runs_leave_the_saddle_that_they_start_at() {
-    for (records, most) in [(10_000, 0.09), (100_000, 0.0075), (1_000_000, 0.0007)] {
+    for (records, most) in [(10_000, 0.09), (100_000, 0.007), (1_000_000, 0.0007)] {
         let mut all = Vec::new();
         for seed in 0..9 {
-            let (planned, reached, escapes) = from_the_saddle(records, seed);
+            let (planned, reached, escapes, bend) = from_the_saddle(records, seed);
             assert!(reached <= planned, "n = {records}: {reached} of {planned}");
-            assert!(escapes >= 1, "n = {records}, seed {seed}: {reached}");
+            // Of 10,000 records lambda is above the saddle's 0.4, which is what is returned, though the walk has left it since.
+            let left = records > 10_000;
+            assert!(
+                (1..=3).contains(&escapes) && (bend > 0.0) == left,
+                "n = {records}, seed {seed}: {reached}, {escapes} escapes, {bend}"
+            );
             all.push(reached);
         }
         all.sort_by(f64::total_cmp);

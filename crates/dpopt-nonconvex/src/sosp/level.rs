@@ -179,6 +179,30 @@ struct Trial<'a> {
     rounding: f64,
 }
 
+/// Steps of one length, and the gradients for which they are made.
+struct Descent {
+    /// alpha_B.
+    reached: f64,
+    eta: f64,
+    /// D.
+    gain: f64,
+    /// F'.
+    gap: f64,
+    /// Attempts for each Hessian, and once.
+    each: f64,
+    once: f64,
+    /// How far F may rise for each escape, at the attempts before it and where it is made.
+    lost_at_attempts: f64,
+    at_candidate: f64,
+}
+
+/// What a choice costs, with its most Hessians and gradients.
+struct Costs {
+    cost: f64,
+    hessians: f64,
+    steps: f64,
+}
+
 impl<'a> Trial<'a> {
     fn new(
         of: &'a Problem<'a>,
@@ -239,12 +263,14 @@ impl<'a> Trial<'a> {
             };
             let seen = SEEN * passes;
             for length in LENGTHS {
+                let walk = self.walk(reached, seen, length);
                 for escape in &escapes {
-                    let found = self.level(reached, seen, length, escape);
-                    if let Some(found) = found
-                        && best.is_none_or(|old| found.0.cost < old.0.cost)
+                    // Most choices are not the best so far: no more than their costs is reckoned.
+                    if let Some(costs) = self.costs(&walk, escape)
+                        && best.is_none_or(|old| costs.cost < old.0.cost)
                     {
-                        best = Some(found);
+                        let level = self.level(&walk, escape, costs.cost);
+                        best = Some((level, costs.hessians, costs.steps));
                     }
                 }
             }
@@ -252,14 +278,8 @@ impl<'a> Trial<'a> {
         best
     }
 
-    /// The level with all of it chosen; none where some step gains nothing in the worst case.
-    fn level(
-        &self,
-        reached: f64,
-        seen: f64,
-        length: f64,
-        escape: &Escape,
-    ) -> Option<(SospLevel, f64, f64)> {
+    /// All that the escapes have in common.
+    fn walk(&self, reached: f64, seen: f64, length: f64) -> Descent {
         let facts = self.of.facts;
         let (alpha, dim) = (self.targets.gradient, facts.dim as f64);
         let eta = length / facts.smoothness;
@@ -269,7 +289,7 @@ impl<'a> Trial<'a> {
         let lost = 0.5 * eta * length * variance;
         let longest = self.sigma * (dim.sqrt() + (2.0 * (self.log + self.steps.ln())).sqrt());
         let rounded = eta * self.rounding * (2.0 * facts.lipschitz + longest + self.rounding);
-        let step_gain = (1.0 - slack) * a * reached * reached - lost * dim - rounded;
+        let gain = (1.0 - slack) * a * reached * reached - lost * dim - rounded;
         let martingale = if b > 0.0 {
             b * b * variance * self.log / (2.0 * slack * a)
         } else {
@@ -279,28 +299,57 @@ impl<'a> Trial<'a> {
         let (each, once) = (ATTEMPTS * once, self.log * once);
         let at_candidate = slack * a * alpha * alpha;
         let per_attempt = lost * dim + rounded;
-        let escape_gain = escape.falls - per_attempt * each - at_candidate;
-        if !(step_gain > 0.0 && escape_gain > 0.0) {
-            return None;
-        }
         let gap = facts.initial_gap
             + martingale
             + lost * (2.0 * (dim * self.steps * self.log).sqrt() + 2.0 * self.log)
             + per_attempt * (each + once)
             + at_candidate;
+        Descent {
+            reached,
+            eta,
+            gain,
+            gap,
+            each,
+            once,
+            lost_at_attempts: per_attempt * each,
+            at_candidate,
+        }
+    }
+
+    /// What a level with all of it chosen may cost; none where some step gains nothing in the worst case.
+    fn costs(&self, walk: &Descent, escape: &Escape) -> Option<Costs> {
+        let Descent {
+            gain,
+            gap,
+            each,
+            once,
+            ..
+        } = *walk;
+        let escape_gain = escape.falls - walk.lost_at_attempts - walk.at_candidate;
+        if !(gain > 0.0 && escape_gain > 0.0) {
+            return None;
+        }
         let (step, hessian) = (self.gradient_cost + self.norm_cost, escape.cost);
-        let dearest = (step / step_gain).max((hessian + step * each) / escape_gain);
+        let dearest = (step / gain).max((hessian + step * each) / escape_gain);
         let cost = gap * dearest + hessian + step * (each + once);
         let hessians = (gap / escape_gain).floor() + 1.0;
-        let steps = gap / step_gain + each * hessians + once + 1.0;
-        let level = SospLevel {
+        let steps = gap / gain + each * hessians + once + 1.0;
+        (cost.is_finite()).then_some(Costs {
+            cost,
+            hessians,
+            steps,
+        })
+    }
+
+    fn level(&self, walk: &Descent, escape: &Escape, cost: f64) -> SospLevel {
+        SospLevel {
             targets: self.targets,
-            step_size: eta,
+            step_size: walk.eta,
             gradient_multiplier: self.gradient_cost.powf(-0.5),
             norm_multiplier: self.norm_cost.powf(-0.5),
             hessian_multiplier: escape.multiplier,
             episode: escape.episode,
-            candidate: self.candidate(reached),
+            candidate: self.candidate(walk.reached),
             norm_quantile: self.norm_quantile,
             curvature_quantile: self.curvature_quantile,
             operator: self.operator,
@@ -311,8 +360,7 @@ impl<'a> Trial<'a> {
             spider: None,
             change_multiplier: None,
             cost,
-        };
-        (cost.is_finite()).then_some((level, hessians, steps))
+        }
     }
 
     /// A released gradient is longer with probability at most 1 - [`SEEN`] where the true one is at most `reached` long: Birge 2001, Lemma 8.1.

@@ -7,6 +7,7 @@
 mod audit;
 mod chain;
 mod grant;
+mod made;
 mod period;
 mod prefix;
 mod reservation;

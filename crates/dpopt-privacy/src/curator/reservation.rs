@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::made::Made;
 use crate::accounting::costs;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
@@ -111,14 +112,13 @@ enum Terms {
     AtMost {
         cap: f64,
         used: f64,
-        made: Vec<(Event, u64)>,
+        made: Made,
         /// Leaves for after the last release under the cap, with what was reserved of each and what is left.
         then: Vec<(Event, u64, u64)>,
     },
     OnEachSlice {
         cap: f64,
-        /// The releases that there were, each once.
-        made: Vec<Event>,
+        made: Made,
         used: BTreeMap<u64, OfSlice>,
     },
 }
@@ -145,11 +145,11 @@ pub(super) enum Place<'a> {
     Cap {
         used: &'a mut f64,
         total: f64,
-        made: &'a mut Vec<(Event, u64)>,
+        made: &'a mut Made,
     },
     /// What a slice has used of its cap.
     SliceCap {
-        made: &'a mut Vec<Event>,
+        made: &'a mut Made,
         used: &'a mut BTreeMap<u64, OfSlice>,
         slice: u64,
         total: f64,
@@ -356,13 +356,13 @@ impl Reservation {
                 }
             }
             Terms::AtMost { made, then, .. } => {
-                let made = made.iter().map(|(leaf, count)| (leaf, *count));
                 let then = then
                     .iter()
                     .filter(|(_, reserved, left)| reserved > left)
                     .map(|(leaf, reserved, left)| (leaf, reserved - left));
                 all_of(
-                    made.chain(then)
+                    made.iter()
+                        .chain(then)
                         .map(|(leaf, count)| leaf.clone().repeated(count))
                         .collect(),
                 )
@@ -388,10 +388,7 @@ impl Place<'_> {
             }
             Place::Cap { used, total, made } => {
                 *used = total;
-                match made.iter_mut().find(|(known, _)| known == event) {
-                    Some((_, count)) => *count += 1,
-                    None => made.push((event.clone(), 1)),
-                }
+                made.count(event);
             }
             Place::SliceCap {
                 made,
@@ -399,11 +396,7 @@ impl Place<'_> {
                 slice,
                 total,
             } => {
-                let known = made.iter().position(|known| known == event);
-                let at = known.unwrap_or_else(|| {
-                    made.push(event.clone());
-                    made.len() - 1
-                });
+                let at = made.count(event);
                 let of = used.entry(slice).or_default();
                 of.used = total;
                 match of.releases.iter_mut().find(|(known, _)| *known == at) {
@@ -451,7 +444,7 @@ fn at_most(event: &Event, adjacency: Adjacency) -> Result<(Event, Terms), Refuse
     let terms = Terms::AtMost {
         cap,
         used: 0.0,
-        made: Vec::new(),
+        made: Made::default(),
         then: Vec::new(),
     };
     Ok((Event::gaussian(noise), terms))
@@ -475,7 +468,7 @@ fn on_each_slice(cap: &Event, adjacency: Adjacency) -> Result<(Event, Terms), Re
     };
     let terms = Terms::OnEachSlice {
         cap,
-        made: Vec::new(),
+        made: Made::default(),
         used: BTreeMap::new(),
     };
     Ok((whole(event), terms))

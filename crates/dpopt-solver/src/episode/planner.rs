@@ -46,13 +46,14 @@ pub(super) fn cheapest(terms: &EpisodeTerms, bend: f64, rounding: f64) -> Option
     if !in_range {
         return None;
     }
+    let blocks = BLOCKS.map(|blocks| (blocks, missed.powf(1.0 / blocks)));
     let mut best: Option<Found> = None;
     let attempt = |flat: f64, gap: f64, best: &mut Option<Found>| {
         let shift = curvature / (1.0 + gap.exp());
         if !(flat < 1.0 && flat * shift > bend) {
             return;
         }
-        let trial = Trial::new(terms, (shift, flat), rounding);
+        let trial = Trial::new(terms, &blocks, (shift, flat), rounding);
         if let Some(episode) = ROOM.iter().find_map(|room| trial.episode(bend, *room)) {
             // That of one record, and half of replace-one's.
             let cost = episode.products() as f64 * episode.product_noise().powi(-2);
@@ -105,6 +106,8 @@ const AROUND: [(f64, f64); 8] = [
 /// One choice of l and c.
 struct Trial<'a> {
     terms: &'a EpisodeTerms,
+    /// Numbers of blocks, and what each may miss.
+    blocks: &'a [(f64, f64)],
     shift: f64,
     flat: f64,
     /// eta l.
@@ -113,22 +116,35 @@ struct Trial<'a> {
     loss: f64,
     /// (1 + eta lambda)/(1 + eta l).
     ratio: f64,
+    /// Twice its logarithm.
+    per_step: f64,
     /// delta.
     rounding: f64,
+    /// What it adds to what a block misses, for s = sqrt(2/pi).
+    hides: f64,
 }
 
 impl<'a> Trial<'a> {
-    fn new(terms: &'a EpisodeTerms, (shift, flat): (f64, f64), rounding: f64) -> Self {
+    fn new(
+        terms: &'a EpisodeTerms,
+        blocks: &'a [(f64, f64)],
+        (shift, flat): (f64, f64),
+        rounding: f64,
+    ) -> Self {
         let part = shift / terms.smoothness;
         let kept = (1.0 + flat * part) / (1.0 + part);
+        let ratio = (1.0 + terms.curvature / terms.smoothness) / (1.0 + part);
         Self {
             terms,
+            blocks,
             shift,
             flat,
             part,
             loss: 1.0 - kept * kept,
-            ratio: (1.0 + terms.curvature / terms.smoothness) / (1.0 + part),
+            ratio,
+            per_step: 2.0 * ratio.ln(),
             rounding,
+            hides: rounding / (1.0 + part) * ((ratio + 1.0) / (ratio - 1.0)).sqrt(),
         }
     }
 
@@ -143,20 +159,20 @@ impl<'a> Trial<'a> {
     fn steps(&self, noise: f64) -> Option<f64> {
         let over = (2.0 / PI).sqrt() / noise;
         let r = self.ratio;
-        let rounded = over * self.rounding / (1.0 + self.part) * ((r + 1.0) / (r - 1.0)).sqrt();
-        let of = |blocks: f64| {
-            let missed = self.terms.missed.powf(1.0 / blocks);
+        let rounded = over * self.hides;
+        let of = |&(blocks, missed): &(f64, f64)| {
             let left = missed - rounded;
             // NaN leaves nothing.
             if !(left > 0.0) {
                 return None;
             }
             let x = over / left;
-            let block = (x * x * (r * r - 1.0)).ln_1p() / (2.0 * r.ln());
+            let block = (x * x * (r * r - 1.0)).ln_1p() / self.per_step;
             Some(blocks * block.ceil().max(2.0))
         };
-        let steps = BLOCKS
-            .into_iter()
+        let steps = self
+            .blocks
+            .iter()
             .filter_map(of)
             .fold(f64::INFINITY, f64::min);
         (steps <= MOST_STEPS).then_some(steps)

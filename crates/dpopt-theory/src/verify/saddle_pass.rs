@@ -92,6 +92,16 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         };
         add(claim, estimate, regime, Twin::None);
     }
+    for (twin, planned) in [
+        (Twin::None, claim_of_plan("rgda-rounds/n-planned")),
+        (
+            Twin::NoiseOverAll,
+            claim_of_plan("rgda-rounds/noise-over-n")
+                .control("The plan divides the noise by n, and not by the batch."),
+        ),
+    ] {
+        add(planned, ROUNDS, many, twin);
+    }
     for (id, rate, estimate, regime, twin, what) in [
         (
             "rgda-chain/noise-over-n",
@@ -126,6 +136,15 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         );
     }
     all
+}
+
+/// Where whole depths of trees and paths that errors make rule the sizes that can be run, the bound has a slope of its own: the error over it has none.
+fn claim_of_plan(id: &str) -> Claim {
+    Claim::new(id, Axis::Records, 0.0).within(
+        0.06,
+        0.12,
+        "the error over the planned bound: a constant where the plan's slope is that of its runs",
+    )
 }
 
 impl PassExperiment {
@@ -221,6 +240,9 @@ impl Experiment for PassExperiment {
         let Ok(plan) = self.planned(x) else {
             return f64::NAN;
         };
+        if self.claim.predicted == 0.0 {
+            return plan.bound().map_or(f64::NAN, |bound| bound.value);
+        }
         let (facts, changes) = (plan.facts(), plan.schedule().variations() as f64);
         let depth = (changes + 1.0).log2().ceil().max(1.0);
         let noisy = |product: f64| {

@@ -168,12 +168,13 @@ impl Experiment for RampExperiment {
                 .map(|k| 0.2 * 10f64.powf(f64::from(k) / 6.0))
                 .collect(),
         };
-        Design::new(points)
-            .with_members(effort.pick(8, 16))
-            .with_seeds(match self.claim.axis {
-                Axis::Dimension => effort.pick(4, 16),
-                _ => effort.pick(2, 6),
-            })
+        // What is certified goes down in stairs, and the worst of few slopes and seeds with them.
+        let (members, seeds) = match (self.estimates, self.claim.axis) {
+            (Estimates::Recursive, Axis::Mu) => (effort.pick(16, 32), effort.pick(6, 12)),
+            (Estimates::Recursive, Axis::Dimension) => (effort.pick(12, 16), effort.pick(6, 16)),
+            _ => (effort.pick(8, 16), effort.pick(2, 6)),
+        };
+        Design::new(points).with_members(members).with_seeds(seeds)
     }
 
     fn trial(&self, trial: &Trial) -> Result<Measured, CheckError> {
