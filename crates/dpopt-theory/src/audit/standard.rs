@@ -4,8 +4,8 @@ use super::error::AuditError;
 use super::registry::Registry;
 use super::{
     adaptive, certificates, chained, crooked, estimators, faithful, groups, mechanisms, members,
-    minimax, one_pass, passes, periods, projected, queries, saddle_certificates, saddle_pass,
-    samplers, second_order, selections, solvers, twins, variants,
+    minimax, one_pass, passes, periods, perturbed, projected, queries, saddle_certificates,
+    saddle_pass, samplers, second_order, selections, solvers, twins, variants,
 };
 
 impl Registry {
@@ -31,6 +31,7 @@ impl Registry {
             second_order::register,
             one_pass::register,
             faithful::register,
+            perturbed::register,
             chained::register,
             minimax::register,
             saddle_pass::register,
