@@ -15,8 +15,8 @@ use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::binomial::upper_tail;
 use dpopt_theory::{
-    ClosedForm, CosineSaddle, JointProblem, MinimaxProblem as _, Problem as _, SimulatedOracle,
-    Wells,
+    ClosedForm, CosineSaddle, JointProblem, MinimaxProblem as _, Problem as _,
+    SecondOrderMinimax as _, SimulatedOracle, Wells,
 };
 
 fn budget() -> Budget {
