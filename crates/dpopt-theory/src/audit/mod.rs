@@ -41,6 +41,7 @@ mod error;
 mod estimators;
 mod faithful;
 mod groups;
+mod hold_out;
 mod hostile;
 mod hostile_saddle;
 mod labelled;
