@@ -219,7 +219,7 @@ impl PerturbAndWatchPlan {
             period,
             ..
         } = self.schedule;
-        before + 1 + 2 * steps.div_ceil(period.max(1))
+        before + 2 * steps.div_ceil(period.max(1))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::lattice::{Bound, LatticeSum, SensitivityClaim};
 use crate::noise::RoundedGaussian;
 use crate::replay::ReplayedReads;
 use crate::sample::Sample;
-use crate::selection::Rate;
+use crate::selection::{Rate, Terms};
 use crate::units::Epsilon;
 use crate::which::Account;
 
@@ -44,6 +44,22 @@ impl<For> Ticket<For> {
     /// The records that the release reads.
     pub fn sample(&self) -> &Sample {
         &self.sample
+    }
+}
+
+impl Ticket<ForFirst> {
+    /// Adds a candidate: a sum over all records.
+    ///
+    /// # Errors
+    /// [`TicketError::OtherBound`] and [`TicketError::OtherBlocks`] for a sum that was not
+    /// granted.
+    pub fn add_norm(&mut self, sum: LatticeSum) -> Result<(), TicketError> {
+        let bound = self.terms.bound;
+        let integers = sealed(sum, bound, self.sample.adjacency())?;
+        let norm = bound.norm_in_steps(&integers, &[]);
+        // Norms of sums are below 2^62.
+        self.terms.norms.push(norm.min(1 << 62) as i64);
+        Ok(())
     }
 }
 
@@ -166,6 +182,22 @@ pub struct ForChoice {
     pub(crate) rate: Rate,
     /// The norms, negative, in steps. **Secret**.
     pub(crate) scores: Vec<i64>,
+}
+
+/// A search for the first short norm.
+pub struct ForFirst {
+    pub(crate) event: Event,
+    pub(crate) bound: Bound,
+    pub(crate) epsilon: Epsilon,
+    pub(crate) terms: Terms,
+    /// In steps. **Secret**.
+    pub(crate) norms: Vec<i64>,
+}
+
+impl Drop for ForFirst {
+    fn drop(&mut self) {
+        self.norms.zeroize();
+    }
 }
 
 impl Drop for ForChoice {

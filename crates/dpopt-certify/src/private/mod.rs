@@ -11,6 +11,7 @@
 
 mod curvature;
 mod gradient;
+mod hold_out;
 mod population;
 mod products;
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub use curvature::{CurvaturePlan, PrivateCurvature};
 pub use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 pub use dpopt_solver::SecondOrderTargets;
 pub use gradient::{GradientNormPlan, PrivateGradientNorm};
+pub use hold_out::{HeldOut, HoldOutPlan};
 pub use population::PopulationGap;
 pub use second::{SecondOrderCertificate, SecondOrderPlan};
 pub use second_slice::SecondOrderSlicePlan;

@@ -328,6 +328,21 @@ impl SecondOrderPlan {
         }
     }
 
+    /// alpha and lambda.
+    #[must_use]
+    pub fn targets(&self) -> SecondOrderTargets {
+        self.targets
+    }
+
+    /// Refuses data of another size, shape or adjacency, and points out of reach.
+    pub(super) fn check_data<L: TwiceDifferentiable>(
+        &self,
+        mean: &PrivateMean<'_, L>,
+        point: &[f64],
+    ) -> Result<(), PrivateCertificateError> {
+        self.gradient.check_data(mean, point)
+    }
+
     /// Refuses data of another shape or adjacency, and points out of reach.
     pub(super) fn check_shape<L: TwiceDifferentiable>(
         &self,

@@ -2,8 +2,6 @@
 
 mod plan;
 mod planner;
-#[cfg(test)]
-mod tests;
 mod walk;
 
 pub use planner::{

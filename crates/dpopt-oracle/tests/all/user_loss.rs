@@ -1,6 +1,8 @@
 //! Losses of a user's own: they may be wrong in any way, and nothing shows.
 
-use dpopt_oracle::query::{HessianVector, HessianVectorDifference, Value, ValueChange};
+use dpopt_oracle::query::{
+    Directional, HessianVector, HessianVectorDifference, Value, ValueChange,
+};
 use dpopt_oracle::{
     AskError, CheckError, ClosureLoss, Constants, Convexity, Differentiable, Example, Examples,
     Glm, Linear, Loss, Momentum, Oracle as _, PrivateData, PrivateGradient, PrivateMean, Records,
@@ -208,7 +210,7 @@ fn queries_release_their_means() {
         let constants = loss.constants(1.0);
         let mut curator = Curator::simulated(Adjacency::ReplaceOne, 6);
         curator
-            .reserve(&Spend::Fixed(Event::gaussian(z(1e-4)).repeated(5)))
+            .reserve(&Spend::Fixed(Event::gaussian(z(1e-4)).repeated(7)))
             .unwrap();
         let mut mean = PrivateMean::new(&data, loss, curator).unwrap();
         let (mut value, mut product, mut change) = (0.0, [0.0; 2], [0.0; 2]);
@@ -246,6 +248,30 @@ fn queries_release_their_means() {
         let got = mean.value_change(query, Which::All, z(1e-4)).unwrap();
         assert!((got.number - moved).abs() < 1e-5, "{loss}");
         assert!((got.noise_std / (1e-4 * 2.0 * 0.05 / 50.0) - 1.0).abs() < 1e-9);
+        // The slope of the mean along v as a central difference of values, none clipped.
+        let mean_value = |w: &[f64]| -> f64 {
+            let all = labels.iter().enumerate();
+            all.map(|(i, &label)| loss.value(dot(row(i), w), f64::from(label)))
+                .sum::<f64>()
+                / 50.0
+        };
+        let at = |t: f64| -> Vec<f64> { w.iter().zip(&v).map(|(w, v)| w + t * v).collect() };
+        let slope = (mean_value(&at(1e-5)) - mean_value(&at(-1e-5))) / 2e-5;
+        let query = Directional {
+            point: &w,
+            direction: &v,
+            radius: clip(9.0),
+        };
+        let got = mean.directional(query, Which::All, z(1e-4)).unwrap();
+        assert!((got.number - slope).abs() < 2e-4, "{loss}");
+        assert!((got.noise_std / (1e-4 * 2.0 * 9.0 / 50.0) - 1.0).abs() < 1e-9);
+        // Far below all slopes each record adds a sign.
+        let query = Directional {
+            radius: clip(1e-12),
+            ..query
+        };
+        let got = mean.directional(query, Which::All, z(1e-4)).unwrap();
+        assert!(got.number.abs() <= 1.001e-12, "{loss}");
         let radius = Some(clip(constants.smoothness));
         let query = HessianVector {
             point: &w,

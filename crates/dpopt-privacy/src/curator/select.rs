@@ -8,10 +8,10 @@ use crate::refused::Refused;
 use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
 use crate::sample::Body;
 use crate::selection::{
-    self, AboveThreshold, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate, SelectionError,
-    SensitiveQuantile, SensitiveScores, Split, Target, Terms,
+    self, AboveThreshold, Answer, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate,
+    SelectionError, SensitiveQuantile, SensitiveScores, Split, Target, Terms,
 };
-use crate::ticket::{ForChoice, Ticket};
+use crate::ticket::{ForChoice, ForFirst, Ticket};
 use crate::units::Epsilon;
 use crate::which::{Account, Which};
 
@@ -247,6 +247,16 @@ impl Curator {
     ) -> Result<AboveThreshold, Refused> {
         let terms = Terms::new(queries, self.adjacency, threshold, answers, epsilon, split)?;
         let charged = Event::AboveThreshold { epsilon };
+        self.open_threshold(terms, charged, (epsilon, split))
+    }
+
+    /// Pays for a run and begins it.
+    fn open_threshold(
+        &mut self,
+        terms: Terms,
+        charged: Event,
+        (epsilon, split): (Epsilon, Split),
+    ) -> Result<AboveThreshold, Refused> {
         let stream = self.pay(&charged)?;
         let run = AboveThreshold::begin(terms, stream);
         let Some(seat) = &self.replay else {
@@ -263,6 +273,70 @@ impl Curator {
         };
         let number = seat.session(facts, shares);
         Ok(run.replayed(seat.clone(), number))
+    }
+
+    /// Grants a search for the first of several sums within `bound` over all records whose norm is below `threshold`: see
+    /// [`Curator::redeem_first`].
+    ///
+    /// # Privacy
+    /// One [`Event::AboveThreshold`], charged when the ticket is redeemed.
+    ///
+    /// # Errors
+    /// [`Refused`]; nothing has been charged then.
+    pub fn grant_first(
+        &mut self,
+        body: Body,
+        bound: Bound,
+        threshold: f64,
+        epsilon: Epsilon,
+    ) -> Result<Ticket<ForFirst>, Refused> {
+        self.noting(|curator| {
+            let queries = Queries::Norms(bound);
+            let adjacency = curator.adjacency;
+            let terms = Terms::new(queries, adjacency, -threshold, 1, epsilon, Split::Half)?;
+            curator.can_draw(bound)?;
+            let event = Event::AboveThreshold { epsilon };
+            let priced = curator.price(Which::All, body, event)?;
+            curator.granted(priced, |price| ForFirst {
+                event: price.event,
+                bound,
+                epsilon,
+                terms,
+                norms: Vec::new(),
+            })
+        })
+    }
+
+    /// The first of the sums that were added to the ticket ([`Ticket::add_norm`]) whose norm is seen to be below the threshold, by the
+    /// sparse vector technique; none where none is.
+    ///
+    /// # Formula
+    /// [`Curator::above_threshold`] with half of epsilon each, one answer, minus the norms as queries and minus the threshold. With k sums, with probability 1 - beta no
+    /// norm of the threshold and e more is taken, and none of e less is passed over, e = (2 s/epsilon)(ln(4/beta) + 2 ln(4k/beta)), s the sensitivity of a norm.
+    ///
+    /// # Privacy
+    /// One [`Event::AboveThreshold`] for all of them: epsilon-DP. One record moves each norm by at most the sensitivity, up or down; the
+    /// sums are of public queries, so that they could as well have been asked one after the other.
+    ///
+    /// # Errors
+    /// [`Refused::Ticket`] for a ticket that is not good any more, [`SelectionError::NoCandidates`], and [`Refused::Ledger`]. Nothing has been
+    /// released or charged then.
+    pub fn redeem_first(&mut self, ticket: Ticket<ForFirst>) -> Result<Option<usize>, Refused> {
+        self.noting(|curator| {
+            ticket.hold.check(curator.now())?;
+            let asked = &ticket.terms;
+            if asked.norms.is_empty() {
+                return Err(SelectionError::NoCandidates.into());
+            }
+            let split = (asked.epsilon, Split::Half);
+            let mut run = curator.open_threshold(asked.terms, asked.event.clone(), split)?;
+            for (i, norm) in asked.norms.iter().enumerate() {
+                if run.ask_short(*norm)? == Answer::Above {
+                    return Ok(Some(i));
+                }
+            }
+            Ok(None)
+        })
     }
 
     /// Selects the bin that holds a quantile, by the exponential mechanism on ranks, drawn exactly.

@@ -127,6 +127,12 @@ impl AboveThreshold {
         self.ask(bound.norm_in_steps(&integers, &[]), moves)
     }
 
+    /// Whether minus the norm of a sum, in steps, of which the run was opened, is above the threshold, with noise.
+    pub(crate) fn ask_short(&mut self, norm: i64) -> Result<Answer, SelectionError> {
+        let moves = self.terms.moves;
+        self.ask(-i128::from(norm), moves)
+    }
+
     /// How many more answers above the threshold the run can give.
     #[must_use]
     pub fn answers_left(&self) -> u32 {

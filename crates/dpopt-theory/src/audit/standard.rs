@@ -3,9 +3,9 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, chained, crooked, estimators, faithful, groups, mechanisms, members,
-    minimax, one_pass, passes, periods, projected, queries, saddle_certificates, saddle_pass,
-    samplers, second_order, selections, solvers, twins, variants,
+    adaptive, certificates, chained, crooked, estimators, faithful, groups, hold_out, mechanisms,
+    members, minimax, one_pass, passes, periods, perturbed, projected, queries,
+    saddle_certificates, saddle_pass, samplers, second_order, selections, solvers, twins, variants,
 };
 
 impl Registry {
@@ -23,6 +23,7 @@ impl Registry {
             periods::register,
             queries::register,
             certificates::register,
+            hold_out::register,
             solvers::register,
             variants::register,
             passes::register,
@@ -31,6 +32,7 @@ impl Registry {
             second_order::register,
             one_pass::register,
             faithful::register,
+            perturbed::register,
             chained::register,
             minimax::register,
             saddle_pass::register,

@@ -1,11 +1,11 @@
 //! Plans: sizes, rates, refusals.
 
+use dpopt_nonconvex::{
+    Budget, EscapeTest, Estimates, PerturbedPlan, PerturbedSettings, PerturbedTest, Plan,
+    PlanError, PublicFacts,
+};
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
-use dpopt_solver::{Budget, EscapeTest, Plan, PlanError, PublicFacts};
-
-use super::{PerturbedPlan, PerturbedSettings, PerturbedTest};
-use crate::sosp::Estimates;
 
 fn facts(records: u64, dim: usize) -> PublicFacts {
     PublicFacts {
@@ -81,29 +81,16 @@ fn plans_cost_their_budget() {
     }
 }
 
-/// The theorem on curvature says nothing where budgets are usual, and something at a size that nobody has.
+/// The theorem on curvature says nothing: at usual sizes for its logarithms, at large ones for the rounding of releases.
 #[test]
-fn curvature_is_stated_where_it_says_something() {
-    let fresh = settings().with_estimates(Estimates::Fresh);
-    let small = plan(1_000_000, 10, fresh);
-    assert!(!small.schedule().proven && small.warning(1.0).is_some());
-    let large = plan(1_000_000_000_000, 10, fresh);
-    let schedule = *large.schedule();
-    assert!(schedule.proven && large.warning(1.0).is_none());
-    // The two conditions of the theorem, written out again.
-    let (eta, a, r) = (schedule.step_size, schedule.target, schedule.radius);
-    let tau = schedule.watched as f64 * eta;
-    let reach = tau * a + r;
-    assert!(6.0 * tau * reach <= 1.0);
-    let tries = 0.5 / (0.2 * eta * a * a) + 1.0;
-    let apart = 0.025 / tries * r / 10f64.sqrt();
-    let grown = (1.0 + eta * schedule.curvature).powf(schedule.watched as f64) * apart;
-    assert!(grown >= 4.0 * reach * (1.0 - 1e-6), "{grown} {reach}");
-    let bound = large.bound().unwrap();
-    assert_eq!(bound.curvature, Some(schedule.curvature));
-    // Spider has no such theorem.
-    let spider = settings().with_estimates(Estimates::Recursive);
-    assert!(!plan(1_000_000_000_000, 10, spider).schedule().proven);
+fn curvature_is_not_stated() {
+    for estimates in [Estimates::Fresh, Estimates::Recursive] {
+        for records in [1_000_000, 1_000_000_000_000] {
+            let plan = plan(records, 10, settings().with_estimates(estimates));
+            assert!(!plan.schedule().proven && plan.warning(1.0).is_some());
+            assert_eq!(plan.bound().unwrap().curvature, None);
+        }
+    }
 }
 
 #[test]
@@ -115,10 +102,8 @@ fn what_says_nothing_is_refused() {
         assert!(matches!(bad, Err(PlanError::BadFact { .. })), "{bad:?}");
     }
     for failure in [0.0, 1.0, f64::NAN] {
-        let settings = PerturbedSettings {
-            failure,
-            ..settings()
-        };
+        let mut settings = settings();
+        settings.failure = failure;
         let bad = PerturbedPlan::new(&facts(100_000, 10), 1.0, &budget(), settings);
         assert!(matches!(
             bad,
