@@ -249,14 +249,14 @@ fn queries_release_their_means() {
         assert!((got.number - moved).abs() < 1e-5, "{loss}");
         assert!((got.noise_std / (1e-4 * 2.0 * 0.05 / 50.0) - 1.0).abs() < 1e-9);
         // The slope of the mean along v as a central difference of values, none clipped.
-        let mean_value = |w: &[f64]| -> f64 {
+        let mean_value = |w: [f64; 2]| -> f64 {
             let all = labels.iter().enumerate();
             all.map(|(i, &label)| loss.value(dot(row(i), w), f64::from(label)))
                 .sum::<f64>()
                 / 50.0
         };
-        let at = |t: f64| -> Vec<f64> { w.iter().zip(&v).map(|(w, v)| w + t * v).collect() };
-        let slope = (mean_value(&at(1e-5)) - mean_value(&at(-1e-5))) / 2e-5;
+        let at = |t: f64| [w[0] + t * v[0], w[1] + t * v[1]];
+        let slope = (mean_value(at(1e-5)) - mean_value(at(-1e-5))) / 2e-5;
         let query = Directional {
             point: &w,
             direction: &v,
