@@ -41,6 +41,7 @@ mod report;
 mod rescue;
 mod schema;
 mod second_order;
+mod sosp_args;
 mod source;
 mod statement;
 mod summary;
@@ -69,7 +70,7 @@ enum Command {
     /// Train a private model; without --data, on the built-in sample of Census-Income
     Train(Box<train::TrainArgs>),
     /// Show what a solver would do and how good theory says it would be; reads no data
-    Plan(plan::PlanArgs),
+    Plan(Box<plan::PlanArgs>),
     /// Compute the epsilon of releases, given by parameters or in a file of events
     Account(account::AccountArgs),
     /// Find the noise, the number of steps or the sampling rate that just meets a budget

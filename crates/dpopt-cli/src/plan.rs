@@ -18,7 +18,7 @@ use crate::loss::{LinkArgs, LossName};
 use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
 use crate::population::{self, Compared};
-use crate::second_order::How;
+use crate::sosp_args::How;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;

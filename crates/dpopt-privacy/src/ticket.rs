@@ -8,7 +8,7 @@ use crate::lattice::{Bound, LatticeSum, SensitivityClaim};
 use crate::noise::RoundedGaussian;
 use crate::replay::ReplayedReads;
 use crate::sample::Sample;
-use crate::selection::{Rate, Terms};
+use crate::selection::Rate;
 use crate::units::Epsilon;
 use crate::which::Account;
 
@@ -189,7 +189,8 @@ pub struct ForFirst {
     pub(crate) event: Event,
     pub(crate) bound: Bound,
     pub(crate) epsilon: Epsilon,
-    pub(crate) terms: Terms,
+    /// What norms are compared with.
+    pub(crate) threshold: f64,
     /// In steps. **Secret**.
     pub(crate) norms: Vec<i64>,
 }

@@ -291,9 +291,7 @@ impl Curator {
         epsilon: Epsilon,
     ) -> Result<Ticket<ForFirst>, Refused> {
         self.noting(|curator| {
-            let queries = Queries::Norms(bound);
-            let adjacency = curator.adjacency;
-            let terms = Terms::new(queries, adjacency, -threshold, 1, epsilon, Split::Half)?;
+            first_terms(bound, curator.adjacency, threshold, epsilon)?;
             curator.can_draw(bound)?;
             let event = Event::AboveThreshold { epsilon };
             let priced = curator.price(Which::All, body, event)?;
@@ -301,7 +299,7 @@ impl Curator {
                 event: price.event,
                 bound,
                 epsilon,
-                terms,
+                threshold,
                 norms: Vec::new(),
             })
         })
@@ -329,7 +327,13 @@ impl Curator {
                 return Err(SelectionError::NoCandidates.into());
             }
             let split = (asked.epsilon, Split::Half);
-            let mut run = curator.open_threshold(asked.terms, asked.event.clone(), split)?;
+            let terms = first_terms(
+                asked.bound,
+                curator.adjacency,
+                asked.threshold,
+                asked.epsilon,
+            )?;
+            let mut run = curator.open_threshold(terms, asked.event.clone(), split)?;
             for (i, norm) in asked.norms.iter().enumerate() {
                 if run.ask_short(*norm)? == Answer::Above {
                     return Ok(Some(i));
@@ -426,4 +430,14 @@ impl Curator {
         self.charge(event, &Account::Whole)?;
         Ok(stream)
     }
+}
+/// Of a search for the first norm below `threshold`.
+fn first_terms(
+    bound: Bound,
+    adjacency: Adjacency,
+    threshold: f64,
+    epsilon: Epsilon,
+) -> Result<Terms, SelectionError> {
+    let queries = Queries::Norms(bound);
+    Terms::new(queries, adjacency, -threshold, 1, epsilon, Split::Half)
 }

@@ -1,3 +1,5 @@
+//! Sums of squares of rows against closed forms, other paths and hostile rows.
+
 use dpopt_lanes::{Width, each_width};
 use proptest::prelude::*;
 
@@ -47,14 +49,14 @@ fn the_square_of_three_four_is_the_closed_form() {
     let step = sum.bound.step();
     assert_eq!(sum.sum[0] as f64 * step, 18.0);
     assert_eq!(sum.sum[2] as f64 * step, 32.0);
-    assert!((sum.sum[1] as f64 * step - 24.0 * 1.414_213_562_373_095_1).abs() <= step);
+    assert!((sum.sum[1] as f64 * step - 24.0 * std::f64::consts::SQRT_2).abs() <= step);
     // Longer than the radius: cut to it, in its own direction.
     let sum = dense(1.0, 2, &[3.0, 4.0], &[-2.0]);
     let step = sum.bound.step();
     for (k, exact) in sum
         .sum
         .iter()
-        .zip([-0.36, -0.48 * 1.414_213_562_373_095_1, -0.64])
+        .zip([-0.36, -0.48 * std::f64::consts::SQRT_2, -0.64])
     {
         assert!((*k as f64 * step - exact).abs() < 1e-8, "{k} {exact}");
     }
