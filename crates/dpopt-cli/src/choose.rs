@@ -185,8 +185,21 @@ impl Chosen {
         }
         // What was released of the result itself holds of the records wherever the walk began, and whatever the plan stated before it.
         let certified = outcome.bound().filter(|bound| bound.curvature.is_some());
+        let unfinished = matches!(
+            outcome.stop,
+            Stop::BudgetUsed
+                | Stop::StepCap
+                | Stop::CandidatesUsed
+                | Stop::RecordsExhausted
+                | Stop::NoGain
+        );
         if self.plan.bound().is_none() && certified.is_none() {
-            return Err(NoBound::Plan);
+            return Err(match self.plan.terms().certifies() {
+                true if !adjacency.record_count_is_public() => NoBound::DeclaredSize,
+                true if unfinished => NoBound::NoCertificate,
+                true if outcome.stop == Stop::Diverged => NoBound::Diverged,
+                _ => NoBound::Plan,
+            });
         }
         if !adjacency.record_count_is_public() {
             return Err(NoBound::DeclaredSize);
@@ -218,9 +231,7 @@ impl Chosen {
         }
         let bound = outcome.bound().ok_or(match outcome.stop {
             Stop::Diverged => NoBound::Diverged,
-            Stop::BudgetUsed | Stop::StepCap | Stop::CandidatesUsed | Stop::RecordsExhausted => {
-                NoBound::NoCertificate
-            }
+            _ if unfinished => NoBound::NoCertificate,
             _ => NoBound::Stop,
         })?;
         let with_probability = matches!(
@@ -274,6 +285,9 @@ impl ChooseArgs {
     pub(crate) fn of_use_to(&self, solver: &Solver) -> Self {
         let mut own = self.clone();
         own.walk_constants = own.walk_constants.filter(|_| in_slices(solver));
+        if *solver != SOSP {
+            own.sosp = SospArgs::default();
+        }
         own
     }
 

@@ -57,7 +57,7 @@ impl std::fmt::Display for NoBound {
             NoBound::LeftBall => {
                 "none stated: the walk left the ball of --ball, and outside of it the constants that the proof rests on do not hold"
             }
-            NoBound::Diverged => "none stated: a release was not finite",
+            NoBound::Diverged => "none stated: a release or a length was not finite",
             NoBound::NoCertificate => "none stated: the budget, the records, the candidates or the steps were used up before a certificate",
             NoBound::Stop => {
                 "none stated: the proof is about a run to the end of its plan, and this one was stopped"

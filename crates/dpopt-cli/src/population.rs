@@ -84,13 +84,16 @@ impl PopulationArgs {
 pub(crate) struct Compared {
     /// In the order of the registry.
     plans: Vec<Promised>,
-    /// Whose bound on the gradient norm is least; none where neither has one.
+    /// Whose bound on the gradient norm is least, whatever those on the curvature and their probabilities are; none where neither has one.
     least: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
 struct Promised {
     solver: &'static str,
+    /// R, where what is promised is of points up to there from the origin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within: Option<f64>,
     #[serde(flatten)]
     promise: Promise,
 }
@@ -144,6 +147,7 @@ pub(crate) fn compared(
         );
         Promised {
             solver: solver.name,
+            within: is_of_use(solver).then_some(reach),
             promise,
         }
     });
@@ -187,11 +191,15 @@ impl Compared {
                     curvature,
                     failure,
                 } => format!(
-                    "gradient norm at most {}, least eigenvalue at least -{} (false with probability at most {failure}){}",
+                    "gradient norm at most {}, least eigenvalue at least -{} (false with probability at most {failure}), if the run ends in a certificate{}{}",
                     four(*gradient),
                     four(*curvature),
+                    match plan.within {
+                        Some(reach) => format!(" within {reach} of the origin"),
+                        None => String::new(),
+                    },
                     match self.least == Some(plan.solver) {
-                        true => "; the least here",
+                        true => "; the least gradient here",
                         false => "",
                     }
                 ),

@@ -12,7 +12,7 @@ use crate::args::SolverArg;
 use crate::error::CliError;
 
 /// How `sosp` goes about it.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct SospArgs {
     /// How sosp estimates gradients: a fresh one at each step, recursively (an anchor and the changes since), or
     /// auto, whichever promises more; default auto

@@ -501,11 +501,15 @@ impl Walk for Anytime<'_> {
         // What is refused for a last digit would be no certificate at all.
         let left = (mu * mu - self.tracker.spent() - self.on_certificates) * (1.0 - 1e-9);
         let found = self.certify(&point, left, oracle)?;
+        let with_hessian = found.as_ref().is_some_and(|found| found.hessian.is_ok());
         let mut closing = Closing::at(point);
         closing.certified = found.map(|found| SecondOrderTargets {
             gradient: found.gradient,
             curvature: found.hessian.map_or(f64::INFINITY, |found| -found.least),
         });
+        // Of records it asks for what they are clipped to; the mean's constants are its facts'.
+        closing.any_smoothness = true;
+        closing.frobenius = with_hessian.then(|| self.plan.facts.record.frobenius(self.plan.scale));
         closing.norms = self.norms;
         closing.norm = self.norm;
         Ok(closing)

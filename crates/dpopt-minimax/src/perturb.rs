@@ -21,7 +21,7 @@ const NAME: &str = "perturb-and-watch";
 /// Descent-ascent that perturbs and watches.
 pub static PERTURB_AND_WATCH: SaddleSolver = SaddleSolver {
     name: NAME,
-    summary: "smooth saddle losses without second derivatives: a bound on the gradient, and a test of saddles that proves nothing",
+    summary: "smooth saddle losses without second derivatives: a bound on the gradient where y has one curvature, and a test of saddles that proves nothing",
     paper: "Xu et al. 2026 (arXiv 2602.01339), Algorithm 2, repaired",
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
     positions: false,

@@ -41,12 +41,12 @@ const NEARER: f64 = 4.0;
 /// those of `gda`.
 ///
 /// Where constants hold everywhere and a gap F0 of Phi is known, eta = 1/(2 L_Phi), K brings y nearer by a factor of 4, and T minimises 4 L_Phi F0/T +
-/// e^2, e = w sqrt(d2) tau sqrt(3 K T)/(L_yy s) what the noise of fresh gradients does to grad Phi, tau = sensitivity C/(n mu). Otherwise K = 1, and T is the
+/// e^2, e = w sqrt(d2) tau sqrt(3 K T)/s what the noise of fresh gradients does to grad Phi, tau = sensitivity C/(n mu). Otherwise K = 1, and T is the
 /// number of plain steps with eta = 1/L_xx after which noise has taken a coordinate of x by the reach of `gda`; where it is cut, so is eta. `docs/theory/privatediff.md` says why T and
 /// the error are then as n^1 and n^(-1/2).
 ///
 /// # Privacy
-/// T (K + 1) Gaussian releases on all records, multipliers fixed: exactly mu-GDP. Steps are post-processing.
+/// T (K + 1) Gaussian releases on all records, multipliers fixed: mu-GDP, and less where there is no y, whose third of mu^2 is left then. Steps are post-processing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrivateDiffPlan {
     terms: Terms,
@@ -113,7 +113,7 @@ impl PrivateDiffPlan {
         };
         let tau = rule.unit / mu;
         let (wanted, longest) = if known {
-            let of_y = of.coupling * of.y_dim.sqrt() * of.rate / scale * (inner as f64).sqrt();
+            let of_y = of.coupling * of.y_dim.sqrt() / scale * (inner as f64).sqrt();
             // Without y the noise of changes is what is left: of anchors, at least.
             let worst = of_y.max(of.x_dim.sqrt() / rule.cap.sqrt()) * tau;
             let most = (4.0 * of.value_smoothness * gap / 3.0).sqrt() / worst;

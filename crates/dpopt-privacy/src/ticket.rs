@@ -47,6 +47,17 @@ impl<For> Ticket<For> {
     }
 }
 
+/// Pushes, and leaves no copy of what is secret where the numbers were before.
+fn push(secret: &mut Vec<i64>, number: i64) {
+    if secret.len() == secret.capacity() {
+        let mut wider = Vec::with_capacity(2 * secret.len() + 8);
+        wider.extend_from_slice(secret);
+        secret.zeroize();
+        *secret = wider;
+    }
+    secret.push(number);
+}
+
 impl Ticket<ForFirst> {
     /// Adds a candidate: a sum over all records.
     ///
@@ -58,7 +69,7 @@ impl Ticket<ForFirst> {
         let integers = sealed(sum, bound, self.sample.adjacency())?;
         let norm = bound.norm_in_steps(&integers, &[]);
         // Norms of sums are below 2^62.
-        self.terms.norms.push(norm.min(1 << 62) as i64);
+        push(&mut self.terms.norms, norm.min(1 << 62) as i64);
         Ok(())
     }
 }
@@ -75,7 +86,7 @@ impl Ticket<ForChoice> {
         let norm = bound.norm_in_steps(&integers, shift);
         // Norms of sums are below 2^62; shifted ones may be longer, and cutting them off moves no
         // two further apart.
-        self.terms.scores.push(-(norm.min(1 << 62) as i64));
+        push(&mut self.terms.scores, -(norm.min(1 << 62) as i64));
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::run::{Asked, Output, Regularizing, Run, RunError, Walk};
 use crate::second_order::SecondOrderTargets;
 use crate::terms::{Access, FreshReleases, Terms};
 use crate::unit::Unit;
-use crate::withheld::{Covers, withheld_of, within};
+use crate::withheld::{Covers, RestsOn, withheld_of, within};
 
 /// A plan of any solver: everything that is derived from public facts, and fixed.
 ///
@@ -375,11 +375,11 @@ fn run<P: Plan + ?Sized>(
     let sample = with.books().check_sample();
     with.books().reserve(&plan.spend())?;
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
-    let result = result.map(|(mut outcome, any_smoothness)| {
+    let result = result.map(|(mut outcome, rests_on)| {
         let of = Covers {
             planned: &plan.field_facts(),
             exact: facts.exact_for(plan.needs()),
-            any_smoothness,
+            rests_on,
             regularizer,
         };
         outcome.withheld = outcome.bound.and_then(|bound| {
@@ -403,7 +403,7 @@ fn on_the_way<P: Plan + ?Sized>(
     start: &[f64],
     oracle: &mut Regularizing<'_>,
     observer: &mut dyn Observer,
-) -> Result<(Outcome, bool), RunError> {
+) -> Result<(Outcome, RestsOn), RunError> {
     let (steps, facts) = (plan.steps(), oracle.facts());
     let mut output = Output::new(plan.output(), steps, start, oracle.books());
     let mut point = start.to_vec();
@@ -494,7 +494,11 @@ fn on_the_way<P: Plan + ?Sized>(
     let counts = books.counts();
     let walked = closing.point.unwrap_or_else(|| output.finish(point));
     let returned_start = walked == start;
-    let any_smoothness = closing.certified.is_some() && closing.any_smoothness;
+    let certified = closing.certified.is_some();
+    let rests_on = RestsOn {
+        any_smoothness: certified && closing.any_smoothness,
+        frobenius: closing.frobenius.filter(|_| certified),
+    };
     let bound = match closing.certified {
         Some(certified) => certified_bound(plan, &certified),
         None => plan.bound_at(stop),
@@ -511,7 +515,7 @@ fn on_the_way<P: Plan + ?Sized>(
         norms: closing.norms,
         norm: closing.norm,
     };
-    Ok((outcome, any_smoothness))
+    Ok((outcome, rests_on))
 }
 
 /// Refuses an oracle whose records' products with Hessians may be longer than the plan clips them to: clipped products are those of no matrix, so

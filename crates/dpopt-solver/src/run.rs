@@ -124,6 +124,8 @@ pub struct Closing {
     /// Whether what was certified holds whatever L1 is: of a whole Hessian, but not of products with it, nor of what rests on a sample or on
     /// another constant of the problem.
     pub any_smoothness: bool,
+    /// What records' Hessians were clipped to in Frobenius norm, where what was certified rests on whole ones.
+    pub frobenius: Option<f64>,
 }
 
 impl Closing {

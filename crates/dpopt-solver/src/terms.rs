@@ -206,6 +206,12 @@ impl Terms {
         }
     }
 
+    /// Whether runs certify a point by releases there, also where no bound is stated before.
+    #[must_use]
+    pub fn certifies(&self) -> bool {
+        self.certifies
+    }
+
     /// Stating what a run certifies of a point by releases there, also where no bound is stated before.
     #[must_use]
     pub fn certifying(self) -> Self {

@@ -53,9 +53,17 @@ pub(crate) struct Covers<'a> {
     pub(crate) planned: &'a PublicFacts,
     /// Whether answers are as they should be.
     pub(crate) exact: bool,
+    pub(crate) rests_on: RestsOn,
+    pub(crate) regularizer: Option<Regularizer>,
+}
+
+/// Which constants it rests on beside L0.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RestsOn {
     /// Whether it holds whatever L1 is.
     pub(crate) any_smoothness: bool,
-    pub(crate) regularizer: Option<Regularizer>,
+    /// C_F, to which records' Hessians were clipped, where it does.
+    pub(crate) frobenius: Option<f64>,
 }
 
 impl Covers<'_> {
@@ -79,7 +87,15 @@ impl Covers<'_> {
             return Some(Withheld::SinglePrecision);
         }
         if !oracle.told {
-            return None;
+            // The noise of a saddle walk is planned for L1, and an oracle without one adds more.
+            let joint = oracle.blocks.is_some() && !self.rests_on.any_smoothness;
+            return (joint && !within(oracle.smoothness, planned.smoothness)).then_some(
+                Withheld::Constant {
+                    name: "L1",
+                    planned: planned.smoothness,
+                    found: oracle.smoothness,
+                },
+            );
         }
         let gap = planned.initial_gap;
         let field = Constants::new(oracle.lipschitz, oracle.smoothness, gap, planned.convexity);
@@ -87,7 +103,7 @@ impl Covers<'_> {
         let found = self
             .regularizer
             .map_or(field, |added| added.constants(field));
-        let smoothness = match self.any_smoothness {
+        let smoothness = match self.rests_on.any_smoothness {
             true => 0.0,
             false => found.smoothness,
         };
@@ -95,8 +111,13 @@ impl Covers<'_> {
             ("L0", planned.lipschitz, found.lipschitz),
             ("L1", planned.smoothness, smoothness),
         ];
+        // A regulariser's Hessian is public, and added after the clip. Nobody's Hessian is longer than sqrt(d) L1.
+        let most = (oracle.dim as f64).sqrt() * oracle.smoothness;
+        let curved = self.rests_on.frobenius.zip(oracle.hessian_frobenius);
+        let curved = curved.map(|(clip, told)| ("C_F", clip, told.min(most)));
         let larger = |(_, planned, found): &(_, f64, f64)| !within(*found, *planned);
-        let (name, planned, found) = constants.into_iter().find(larger)?;
+        let mut all = constants.into_iter().chain(curved);
+        let (name, planned, found) = all.find(larger)?;
         Some(Withheld::Constant {
             name,
             planned,

@@ -67,7 +67,7 @@ pub(super) fn ended(stop: Stop, releases: &str) -> String {
         Stop::ByObserver => {
             format!("stopped by a signal before the end of its plan, after {releases}")
         }
-        _ => format!("stopped because a release was not finite, after {releases}"),
+        _ => format!("stopped because a release or a length was not finite, after {releases}"),
     }
 }
 

@@ -334,7 +334,7 @@ fn facts_of_hessians_are_checked() {
             1,
             &["--curvature"],
         );
-        for (failure, word) in [("1", "failure"), ("0", "positive")] {
+        for (failure, word) in [("1", "ends excluded"), ("0", "ends excluded")] {
             let flags = format!("--hessian-lipschitz 1 --hessian-frobenius 2 --failure {failure}");
             place.fails(&of(&flags), 1, &[word]);
         }

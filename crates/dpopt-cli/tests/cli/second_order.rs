@@ -127,6 +127,7 @@ fn what_solvers_promise_of_the_population_is_compared() {
     let place = Place::new();
     for (solver, more) in [
         ("sosp", ""),
+        ("sosp", "--estimates recursive"),
         ("adaptive-batch", "--walk-constants rigorous"),
     ] {
         let words = format!("plan {solver} {flags} {more} --population 30 --json");

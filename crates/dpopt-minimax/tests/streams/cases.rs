@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::Domain;
 use dpopt_minimax::{
-    Allowance, Budget, MeanFacts, PassEstimate, Plan, PlanError, Release, RgdaPassPlan,
-    RgdaPassSchedule, RgdaPlan, Run, RunError, SAMPLED_RGDA, SOLVERS, SaddleFacts, SaddleLimits,
-    SampledRgdaSchedule,
+    Allowance, Budget, MeanFacts, PERTURB_AND_WATCH, PassEstimate, Plan, PlanError, Release,
+    RgdaPassPlan, RgdaPassSchedule, RgdaPlan, Run, RunError, SAMPLED_RGDA, SOLVERS, SaddleFacts,
+    SaddleLimits, SampledRgdaSchedule,
 };
 use dpopt_oracle::{
     AskError, Joint, PrivateData, PrivateMean, SaddleConstants, SaddleLoss, TwiceSaddle,
@@ -127,8 +127,8 @@ impl Cases<'_> {
     fn solvers(&mut self) {
         let facts = self.facts();
         for solver in SOLVERS.iter() {
-            // So few records pay for no plan of one pass, and for none on samples: by hand, below.
-            if solver.positions || *solver == &SAMPLED_RGDA {
+            // So few records pay for no plan of one pass, and for none on samples: by hand, below. Nor for one that perturbs.
+            if solver.positions || [&SAMPLED_RGDA, &PERTURB_AND_WATCH].contains(solver) {
                 continue;
             }
             let plan = || {

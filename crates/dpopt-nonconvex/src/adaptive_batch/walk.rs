@@ -287,6 +287,8 @@ impl Walk for AdaptiveBatchWalk<'_> {
             false => Closing::default(),
         };
         closing.certified = self.certified;
+        let whole = self.plan.schedule().episode.is_none();
+        closing.frobenius = whole.then_some(self.frobenius.get());
         closing.norms = self.norms;
         closing.norm = self.norm;
         Ok(closing)

@@ -282,7 +282,11 @@ fn bounds_of_walks_in_periods_are_those_of_theorem_3() {
             ..GoldsteinSettings::at_radius(RADIUS)
         };
         let plan = GoldsteinPlan::single_pass(&facts, &budget(), &settings).unwrap();
-        let planned = plan.bound().unwrap().value;
+        // Of a population nothing is stated under zero-out.
+        let Some(planned) = plan.bound().map(|bound| bound.value) else {
+            assert_eq!(facts.adjacency, Adjacency::ZeroOut, "{at}");
+            continue;
+        };
         assert!(planned <= bound * 1.002, "{at}: {planned}");
     }
     for (n, dim, s, len, smoothing, block, steps, offsets, frames, values, as_bias, bound, size) in

@@ -428,6 +428,7 @@ impl Walk for SospWalk<'_> {
                 closing.certified = Some(reached);
                 // A whole Hessian is clipped by C_F.
                 closing.any_smoothness = self.plan.first.episode.is_none();
+                closing.frobenius = closing.any_smoothness.then_some(self.frobenius.get());
                 closing
             }
             // Where it is now: the point before may be one that it has left as a saddle.

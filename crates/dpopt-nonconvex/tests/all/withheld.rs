@@ -2,8 +2,8 @@
 
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    Limits, NoObserver, Outcome, Plan, PublicFacts, SOLVERS, TreeSettings, TreeSpiderPlan,
-    TreeTarget, Withheld,
+    CurvatureBy, HessianFacts, Limits, NoObserver, Outcome, Plan, PublicFacts, SOLVERS, SospPlan,
+    SospSettings, TreeSettings, TreeSpiderPlan, TreeTarget, Withheld,
 };
 use dpopt_oracle::{
     Answer, Convexity, FnOracle, Linear, Mean, NoSample, Number, Offers, Oracle, OracleFacts,
@@ -87,10 +87,23 @@ fn a_population_is_not_told_of_where_records_may_be_erased() {
 
 /// An oracle of a field that is zero everywhere, without noise, with these constants, if it was told any.
 fn flat(plan: &dyn Plan, constants: Option<(f64, f64)>) -> impl Oracle + use<> {
+    flat_with(plan, constants, None)
+}
+
+/// The same, told this bound on the Frobenius norm of Hessians.
+fn flat_with(
+    plan: &dyn Plan,
+    constants: Option<(f64, f64)>,
+    frobenius: Option<f64>,
+) -> impl Oracle + use<> {
     let (of, dim) = (plan.facts(), plan.dim());
     let facts = OracleFacts::new(dim, of.records, of.adjacency, plan.needs());
     let facts = match constants {
         Some((lipschitz, smoothness)) => facts.with_constants(lipschitz, smoothness),
+        None => facts,
+    };
+    let facts = match frobenius {
+        Some(frobenius) => facts.with_hessian_frobenius(frobenius),
         None => facts,
     };
     let curator = Curator::simulated(of.adjacency, 1);
@@ -159,4 +172,38 @@ fn a_larger_constant_than_was_planned_for_withholds_every_bound() {
         }
     }
     assert!(tried >= 5, "{tried}");
+}
+
+/// Whole Hessians are clipped to C_F: records that have longer ones are those of another matrix.
+#[test]
+fn longer_hessians_than_their_clip_withhold_what_is_certified_by_them() {
+    let facts = facts(3, 100_000_000);
+    let hessian = HessianFacts {
+        lipschitz: 1.0,
+        frobenius: 1.2,
+    };
+    let settings = SospSettings::new(20_000).with_curvature_by(CurvatureBy::Hessians);
+    let plan = SospPlan::new(&facts, &hessian, &budget(1.0), settings).unwrap();
+    let ends = |frobenius| {
+        let mut oracle = flat_with(&plan, Some((1.0, 1.0)), frobenius);
+        plan.run(&mut oracle, &mut NoObserver).unwrap()
+    };
+    // sqrt(3) L1 is more than the clip; of an oracle that was told none the caller's word is taken.
+    for fine in [None, Some(0.1), Some(1.2)] {
+        assert!(ends(fine).bound().is_some(), "{fine:?}");
+    }
+    for longer in [1.21, 1e9] {
+        let found = ends(Some(longer));
+        assert_eq!(found.bound(), None);
+        let why = found.withheld().cloned();
+        let planned = 1.2;
+        let found = longer.min(3f64.sqrt());
+        let name = "C_F";
+        let expected = Withheld::Constant {
+            name,
+            planned,
+            found,
+        };
+        assert_eq!(why, Some(expected));
+    }
 }

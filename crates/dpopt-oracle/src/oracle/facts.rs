@@ -27,6 +27,8 @@ pub struct OracleFacts {
     /// Whether these two were told ([`OracleFacts::with_constants`]). Of an oracle that was told none nothing is known, and a plan takes its
     /// caller's word; of one that was told an infinite one it is known that there is none.
     pub told: bool,
+    /// C_F: the Hessian of each record's loss has at most this Frobenius norm; none where that was not told.
+    pub hessian_frobenius: Option<f64>,
     /// Which questions are answered.
     pub offers: Offers,
     /// Whether a contribution that needs no clip is as it should be, up to the lattice, whatever is asked. Sums in single precision
@@ -67,6 +69,7 @@ impl OracleFacts {
             lipschitz: f64::INFINITY,
             smoothness: f64::INFINITY,
             told: false,
+            hessian_frobenius: None,
             offers,
             exact_sums: true,
             blocks: None,
@@ -81,6 +84,15 @@ impl OracleFacts {
             lipschitz,
             smoothness,
             told: true,
+            ..self
+        }
+    }
+
+    /// With this bound on the Frobenius norm of records' Hessians.
+    #[must_use]
+    pub fn with_hessian_frobenius(self, frobenius: f64) -> Self {
+        Self {
+            hessian_frobenius: Some(frobenius),
             ..self
         }
     }

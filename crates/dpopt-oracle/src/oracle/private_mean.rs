@@ -113,6 +113,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         Ok(Self {
             facts: OracleFacts::new(dim, records, data.adjacency(), offers)
                 .with_constants(constants.lipschitz, constants.smoothness)
+                .with_hessian_frobenius(constants.hessian_frobenius)
                 .with_blocks(loss.blocks(data.records()))
                 .with_domain(loss.domain().as_ref()),
             data,

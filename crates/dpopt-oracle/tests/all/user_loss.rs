@@ -302,7 +302,7 @@ fn queries_release_their_means() {
             radius: None,
         };
         assert!(mean.release(&query, Which::All, z(1e-4)).unwrap().is_none());
-        assert_eq!(mean.counts().releases, 4);
+        assert_eq!(mean.counts().releases, 6);
         assert_eq!(mean.counts().values, 150.0);
     }
 }

@@ -53,6 +53,8 @@ pub struct Curator {
     key: Key,
     streams: StreamIds,
     ledger: Option<Ledger>,
+    /// Whether the ledger had no run when it was attached.
+    first_of_ledger: bool,
     reservation: Option<Reservation>,
     reserved: Vec<Event>,
     /// What was said before the first release to be reserved later, in this order; it is in `reserved`.
@@ -104,6 +106,7 @@ impl Curator {
             key,
             streams: StreamIds::new(),
             ledger: None,
+            first_of_ledger: false,
             reservation: None,
             reserved: Vec::new(),
             settled: Vec::new(),
@@ -133,7 +136,7 @@ impl Curator {
     /// [`LedgerError::AdjacencyMismatch`] when the ledger is for another adjacency;
     /// [`LedgerError::Simulated`] for a simulation or a replay, whose releases nothing protects;
     /// [`LedgerError::TooLate`] when something was reserved, or another ledger attached, before.
-    pub fn with_ledger(mut self, ledger: Ledger) -> Result<Self, LedgerError> {
+    pub fn with_ledger(mut self, mut ledger: Ledger) -> Result<Self, LedgerError> {
         ledger.check_adjacency(self.adjacency)?;
         if self.mode != Mode::Protected {
             return Err(LedgerError::Simulated);
@@ -141,6 +144,7 @@ impl Curator {
         if !self.reserved.is_empty() || self.ledger.is_some() {
             return Err(LedgerError::TooLate);
         }
+        self.first_of_ledger = ledger.state()?.runs == 0;
         self.ledger = Some(ledger);
         Ok(self)
     }
@@ -312,11 +316,11 @@ impl Curator {
 
     /// Whether it knows of all records of its pool that they were not read before, as far as this process and the ledger tell.
     /// An inner run of repeat-and-select does not: there are others on the same records. Nor does a curator with a ledger,
-    /// unless the ledger opened the pool.
+    /// unless the ledger opened the pool, or had no run when it was attached.
     #[must_use]
     pub fn knows_unread(&self) -> bool {
         let of_ledger = self.pool.as_ref().is_some_and(Pool::of_ledger);
-        !self.inner && (self.ledger.is_none() || of_ledger)
+        !self.inner && (self.ledger.is_none() || self.first_of_ledger || of_ledger)
     }
 
     /// The next `len` records of the pool.

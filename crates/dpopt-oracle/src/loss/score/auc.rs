@@ -33,6 +33,8 @@ const NEAR: f64 = 1.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AucSaddle {
     positive: f64,
+    /// What negatives' shares add up to over 1 - p, at least 1: published shares are rounded.
+    over: f64,
 }
 
 impl AucSaddle {
@@ -58,7 +60,9 @@ impl AucSaddle {
             let group = cell.group;
             return Err(SharesError::Unknown { group, class });
         }
-        Ok(Self { positive })
+        let all: f64 = shares.cells().map(|(_, share)| share).sum();
+        let over = ((all - positive) / (1.0 - positive)).max(1.0);
+        Ok(Self { positive, over })
     }
 
     /// p (1 - p).
@@ -197,9 +201,9 @@ impl ScoreSaddle for AucSaddle {
         found
     }
 
-    /// In the mean each class weighs at most p (1 - p) times the excess; |1 + theta| <= 5/2.
+    /// In the mean each class weighs at most p (1 - p) times the excess, negatives as much more as their shares are above 1 - p; |1 + theta| <= 5/2.
     fn mean_at(&self, row_norm: f64, at: At<'_>, excess: f64) -> MeanAt {
-        let each = self.spread() * excess;
+        let each = self.spread() * self.over * excess;
         let off = |own: usize| 0.5 + at.extra[own].abs();
         let pull = |own: usize| off(own) + 1.0 + REACH;
         let x = |own: usize| (0.25 * row_norm * pull(own)).hypot(off(own));
