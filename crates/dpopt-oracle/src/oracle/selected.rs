@@ -16,7 +16,7 @@ impl<L: Loss> PrivateMean<'_, L> {
     /// P(i) proportional to exp(-epsilon ||mean_i + shift_i||/(2 sensitivity)), with the sensitivity of a mean: s C/m.
     ///
     /// # Privacy
-    /// One event of bounded range epsilon; see [`Curator::redeem_choice`].
+    /// One event of bounded range epsilon; see [`dpopt_privacy::Curator::redeem_choice`].
     ///
     /// # Errors
     /// [`AskError`]; nothing was released then.
@@ -50,7 +50,7 @@ impl<L: Loss> PrivateMean<'_, L> {
     }
 
     /// The first of these queries whose mean over all records has a norm that is seen to be below `threshold`; none where none is: see
-    /// [`Curator::redeem_first`]. All have one bound.
+    /// [`dpopt_privacy::Curator::redeem_first`]. All have one bound.
     ///
     /// # Privacy
     /// One `AboveThreshold` of `epsilon`, whatever the number of queries. They have to be public.

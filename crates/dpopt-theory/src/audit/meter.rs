@@ -35,6 +35,8 @@ const PLANS: u64 = 200;
 const SECOND_ORDER_PLANS: u64 = 24;
 /// Of the second-order solver without targets, which plans again after each certificate: that takes longer than the run.
 const ANYTIME_PLANS: u64 = 4;
+/// The same with episodes, of which many end far below their budget.
+const EPISODE_PLANS: u64 = 12;
 /// Runs of those in a quick audit.
 const QUICK_ANYTIME: u64 = 200;
 /// The same of runs with episodes, which have hundreds of releases.
@@ -413,7 +415,12 @@ fn sosp_plans(
             frobenius: facts.smoothness * (1.0 + random.uniform()),
         };
         let budget = budget(10f64.powf(3.0 * random.uniform()))?;
-        let settings = SospSettings::new(STEPS * STEPS).with_curvature_by(by);
+        // Products of episodes are steps too: runs are to end by their budget.
+        let most = match by {
+            CurvatureBy::Episodes => 10 * STEPS * STEPS,
+            _ => STEPS * STEPS,
+        };
+        let settings = SospSettings::new(most).with_curvature_by(by);
         let settings = match random.below(3) {
             _ if by == CurvatureBy::Episodes => settings,
             0 => settings.with_estimates(Estimates::Recursive),
@@ -443,7 +450,7 @@ fn sosp_plans(
 
 /// Plans of the second-order solver with episodes, which go on after their first certificate.
 fn episode_plans(adjacency: Adjacency, seed: u64) -> Result<Vec<Metered>, CheckError> {
-    let of = (ANYTIME_PLANS, CurvatureBy::Episodes);
+    let of = (EPISODE_PLANS, CurvatureBy::Episodes);
     sosp_plans(of, adjacency, seed, |_, _| None)
 }
 
