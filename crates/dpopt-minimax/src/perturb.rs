@@ -8,14 +8,14 @@ use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::{
     Asked, BoundSense, BoundedQuantity, Budget, Closing, EscapeTerms, EscapeTest, Item, NextStep,
-    OutputRule, PerturbAndWatch, Plan, PlanError, RunError, Stop, Terms, Unit, Value, Walk,
+    OutputRule, PerturbAndWatch, Plan, PlanError, RunError, Stop, Terms, Unit, Walk,
 };
 
 use crate::blocks::Numbers;
 use crate::facts::SaddleFacts;
 use crate::rgda::{Schedule, Task};
 use crate::solver::{SaddlePlanner, SaddleSolver};
-use crate::tracker::{Ascent, Tracker};
+use crate::tracker::Tracker;
 
 const NAME: &str = "perturb-and-watch";
 /// Descent-ascent that perturbs and watches.
@@ -250,41 +250,15 @@ impl Plan for PerturbAndWatchPlan {
     }
 
     fn items(&self) -> Vec<Item<'_>> {
-        let Schedule {
-            scale,
-            target,
-            steps,
-            inner,
-            before,
-            period,
-            path,
-            anchor,
-            variation,
-            proven,
-            ..
-        } = self.schedule;
         let escape = self.escape();
-        vec![
-            Item::number("target", target, Unit::GRADIENT),
-            Item::plain("proven", Value::Flag(proven)),
+        let length = escape.step_size * self.schedule.target;
+        let mut items = self.schedule.items(length, self.clip());
+        items.extend([
             Item::number("curvature_watched_for", self.curvature(), Unit::CURVATURE),
             Item::number("perturbation", escape.radius, Unit::LENGTH),
             Item::count("watched_steps", escape.steps),
-            Item::count("outer_steps", steps),
-            Item::number("step_length", escape.step_size * target, Unit::LENGTH),
-            Item::count("inner_steps", inner),
-            Item::count("steps_of_y_before", before),
-            Item::ratio("scale", scale),
-            Item::count("period", period),
-            Item::maybe(
-                "longest_path",
-                path.is_finite().then(|| path.sqrt()),
-                Unit::LENGTH,
-            ),
-            Item::number("clip", self.clip(), Unit::GRADIENT),
-            Item::ratio("anchor_noise_multiplier", anchor),
-            Item::ratio("variation_noise_multiplier", variation),
-        ]
+        ]);
+        items
     }
 
     fn domain(&self) -> Option<DomainStamp> {
@@ -300,14 +274,9 @@ impl Plan for PerturbAndWatchPlan {
     }
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
-        let Schedule { scale, inner, .. } = self.schedule;
-        let ascent = Ascent {
-            steps: inner,
-            rate: Numbers::new(&self.facts, scale).rate,
-            before: self.schedule.before,
-        };
+        let ascent = self.schedule.ascent(&self.facts);
         let noise = self.schedule.noise().map_err(RunError::Clip)?;
-        let blocks = self.facts.blocks(scale);
+        let blocks = self.facts.blocks(self.schedule.scale);
         Ok(Box::new(Watching {
             plan: self,
             tracker: Tracker::new(&self.facts, blocks, ascent, noise, start)?,

@@ -1,44 +1,20 @@
 //! Gradient descent ascent: its rule by hand, and that its dual settles.
 
+mod common;
+
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, Domain};
 use dpopt_minimax::{
-    Budget, GdaPlan, MeanFacts, Observer, Plan, Release, Run, RunError, SaddleFacts, SaddleLimits,
+    Budget, GdaPlan, Observer, Plan, Release, Run, RunError, SaddleFacts, SaddleLimits,
 };
 use dpopt_oracle::{
     AucSaddle, Cell, CellShares, EqualOpportunity, GroupDro, Joint, PrivateData, PrivateMean,
-    SaddleConstants, ScoreSaddle, Scored,
+    ScoreSaddle, Scored,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
 
-/// Constants of one, d1 = d2 = 5.
-fn unit(records: u64) -> SaddleFacts {
-    SaddleFacts {
-        records,
-        adjacency: Adjacency::ReplaceOne,
-        x_dim: 5,
-        domain: Domain::ball(5, 1.0),
-        record: SaddleConstants {
-            lipschitz_x: 1.0,
-            lipschitz_y: 1.0,
-            smooth_xx: 1.0,
-            smooth_xy: 1.0,
-            smooth_yy: 1.0,
-            hessian_frobenius: 2.0,
-        },
-        mean: MeanFacts {
-            strong_concavity: 1.0,
-            smooth_yy: 1.0,
-            smooth_xy: 1.0,
-            value_smoothness: 2.0,
-            value_gap: 1.0,
-            value_hessian_lipschitz: 1.0,
-            joint_hessian_lipschitz: 1.0,
-        },
-        whole: true,
-    }
-}
+use common::unit;
 
 fn budget(epsilon: f64) -> Budget {
     Budget {
@@ -65,7 +41,12 @@ impl Observer for Points {
 /// By the formulas, from numbers that were worked out by hand: C_x = C_y = 1, so s = 1/4, C = sqrt(1 + 1/16); L_xx = 2 - 1.
 #[test]
 fn the_rule_by_hand() {
-    let plan = GdaPlan::new(&unit(100_000), &budget(1.0), &limits()).unwrap();
+    let plan = GdaPlan::new(
+        &unit(100_000, Adjacency::ReplaceOne),
+        &budget(1.0),
+        &limits(),
+    )
+    .unwrap();
     let of = plan.schedule();
     assert_eq!(of.scale, 0.25);
     assert!((of.clip - (17f64 / 16.0).sqrt()).abs() < 1e-15);
@@ -92,13 +73,13 @@ fn the_rule_by_hand() {
 /// A plan without y and an oracle without y agree that there are no blocks.
 #[test]
 fn without_y_there_are_no_blocks() {
-    let mut facts = unit(1000);
+    let mut facts = unit(1000, Adjacency::ReplaceOne);
     facts.domain = Domain::Everywhere { dim: 0 };
     facts.mean.strong_concavity = 0.0;
     let plan = GdaPlan::new(&facts, &budget(1.0), &limits()).unwrap();
     assert_eq!(plan.blocks(), None);
     assert!(
-        GdaPlan::new(&unit(1000), &budget(1.0), &limits())
+        GdaPlan::new(&unit(1000, Adjacency::ReplaceOne), &budget(1.0), &limits())
             .unwrap()
             .blocks()
             .is_some()
@@ -107,7 +88,7 @@ fn without_y_there_are_no_blocks() {
 
 #[test]
 fn points_outside_of_the_domain_are_refused() {
-    let plan = GdaPlan::new(&unit(1000), &budget(1.0), &limits()).unwrap();
+    let plan = GdaPlan::new(&unit(1000, Adjacency::ReplaceOne), &budget(1.0), &limits()).unwrap();
     let mut start = plan.start();
     assert!(plan.walk(&start).is_ok());
     // y_0 = 2 in a ball of radius 1.

@@ -1,49 +1,23 @@
 //! Runs on samples beside other releases: the composition, and not a sum of squares; rgda on samples.
 
-use dpopt_linalg::Domain;
+mod common;
+
 use dpopt_minimax::{
-    Allowance, Budget, GDA, MeanFacts, PRIVATEDIFF, Plan, PlanError, PrivateDiffPlan, RgdaPlan,
-    SGDA, SaddleFacts, SaddleLimits, SgdaPlan, SharesPlan,
+    Allowance, Budget, GDA, PRIVATEDIFF, Plan, PlanError, PrivateDiffPlan, RgdaPlan, SGDA,
+    SaddleLimits, SgdaPlan, SharesPlan,
 };
-use dpopt_oracle::SaddleConstants;
 use dpopt_privacy::accounting::AccountingError;
 use dpopt_privacy::{
     Accountant, Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate, Spend,
 };
+
+use common::unit;
 
 const RELATIONS: [Adjacency; 3] = [
     Adjacency::ReplaceOne,
     Adjacency::ZeroOut,
     Adjacency::AddRemove,
 ];
-
-/// Constants of one, d1 = d2 = 5.
-fn unit(records: u64, adjacency: Adjacency) -> SaddleFacts {
-    SaddleFacts {
-        records,
-        adjacency,
-        x_dim: 5,
-        domain: Domain::ball(5, 1.0),
-        record: SaddleConstants {
-            lipschitz_x: 1.0,
-            lipschitz_y: 1.0,
-            smooth_xx: 1.0,
-            smooth_xy: 1.0,
-            smooth_yy: 1.0,
-            hessian_frobenius: 2.0,
-        },
-        mean: MeanFacts {
-            strong_concavity: 1.0,
-            smooth_yy: 1.0,
-            smooth_xy: 1.0,
-            value_smoothness: 2.0,
-            value_gap: 1.0,
-            value_hessian_lipschitz: 1.0,
-            joint_hessian_lipschitz: 1.0,
-        },
-        whole: true,
-    }
-}
 
 fn budget() -> Budget {
     Budget {

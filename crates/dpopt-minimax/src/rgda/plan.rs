@@ -7,15 +7,13 @@ use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
 use dpopt_privacy::{Accountant, Event, NoiseMultiplier, Spend, Which};
 use dpopt_solver::{
-    Asked, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, Stop, Terms, Unit,
-    Value, Walk,
+    Asked, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, Stop, Terms, Walk,
 };
 
 use super::search::{Schedule, Task, descending};
-use crate::blocks::Numbers;
 use crate::facts::SaddleFacts;
 use crate::solver::{SaddleLimits, SaddlePlanner, SaddleSolver};
-use crate::tracker::{Ascent, Tracker};
+use crate::tracker::Tracker;
 
 const NAME: &str = "rgda";
 /// The name of plans whose variations read samples.
@@ -176,38 +174,8 @@ impl Plan for RgdaPlan {
     }
 
     fn items(&self) -> Vec<Item<'_>> {
-        let Schedule {
-            scale,
-            target,
-            steps,
-            inner,
-            before,
-            period,
-            path,
-            anchor,
-            variation,
-            proven,
-            ..
-        } = self.schedule;
-        let length = 0.5 * target / self.facts.mean.value_smoothness;
-        let mut items = vec![
-            Item::number("target", target, Unit::GRADIENT),
-            Item::plain("proven", Value::Flag(proven)),
-            Item::count("outer_steps", steps),
-            Item::number("step_length", length, Unit::LENGTH),
-            Item::count("inner_steps", inner),
-            Item::count("steps_of_y_before", before),
-            Item::ratio("scale", scale),
-            Item::count("period", period),
-            Item::maybe(
-                "longest_path",
-                path.is_finite().then(|| path.sqrt()),
-                Unit::LENGTH,
-            ),
-            Item::number("clip", self.clip(), Unit::GRADIENT),
-            Item::ratio("anchor_noise_multiplier", anchor),
-            Item::ratio("variation_noise_multiplier", variation),
-        ];
+        let length = 0.5 * self.schedule.target / self.facts.mean.value_smoothness;
+        let mut items = self.schedule.items(length, self.clip());
         if let Some(sample) = self.sample {
             items.push(Item::count("batch", sample.batch));
             items.extend(sample.accountant.map(|name| Item::word("accountant", name)));
@@ -228,14 +196,9 @@ impl Plan for RgdaPlan {
     }
 
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
-        let Schedule { scale, inner, .. } = self.schedule;
-        let ascent = Ascent {
-            steps: inner,
-            rate: Numbers::new(&self.facts, scale).rate,
-            before: self.schedule.before,
-        };
+        let ascent = self.schedule.ascent(&self.facts);
         let noise = self.schedule.noise().map_err(RunError::Clip)?;
-        let blocks = self.facts.blocks(scale);
+        let blocks = self.facts.blocks(self.schedule.scale);
         Ok(Box::new(Descent {
             plan: self,
             tracker: Tracker::new(&self.facts, blocks, ascent, noise, start)?

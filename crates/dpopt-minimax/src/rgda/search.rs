@@ -2,11 +2,11 @@
 
 use dpopt_privacy::NoiseMultiplier;
 use dpopt_solver::search::geometric;
-use dpopt_solver::{Split, chi_reach};
+use dpopt_solver::{Item, Split, Unit, Value, chi_reach};
 
 use crate::blocks::{Numbers, scales, squares};
 use crate::facts::{MeanFacts, SaddleFacts};
-use crate::tracker::Noise;
+use crate::tracker::{Ascent, Noise};
 
 /// Every step of length a/(2 L_Phi) with a released length of at least a, whose error is at most a/2, lowers Phi by a^2/(8 L_Phi).
 const STEPS: f64 = 8.0;
@@ -33,6 +33,37 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
+    /// What a plan says of it, with the length of a step of x and the clip.
+    pub(crate) fn items(&self, step_length: f64, clip: f64) -> Vec<Item<'static>> {
+        vec![
+            Item::number("target", self.target, Unit::GRADIENT),
+            Item::plain("proven", Value::Flag(self.proven)),
+            Item::count("outer_steps", self.steps),
+            Item::number("step_length", step_length, Unit::LENGTH),
+            Item::count("inner_steps", self.inner),
+            Item::count("steps_of_y_before", self.before),
+            Item::ratio("scale", self.scale),
+            Item::count("period", self.period),
+            Item::maybe(
+                "longest_path",
+                self.path.is_finite().then(|| self.path.sqrt()),
+                Unit::LENGTH,
+            ),
+            Item::number("clip", clip, Unit::GRADIENT),
+            Item::ratio("anchor_noise_multiplier", self.anchor),
+            Item::ratio("variation_noise_multiplier", self.variation),
+        ]
+    }
+
+    /// The steps of y.
+    pub(crate) fn ascent(&self, facts: &SaddleFacts) -> Ascent {
+        Ascent {
+            steps: self.inner,
+            rate: Numbers::new(facts, self.scale).rate,
+            before: self.before,
+        }
+    }
+
     pub(crate) fn releases(&self) -> f64 {
         all_releases(self.steps as f64, self.inner, self.before)
     }
