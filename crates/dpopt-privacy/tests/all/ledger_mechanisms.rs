@@ -18,6 +18,24 @@ fn curator(path: &Path, adjacency: Adjacency, filter: FilterKind) -> Curator {
     protected(ledger(path, adjacency, filter))
 }
 
+/// The first run on a ledger knows that nobody read its records; later ones don't.
+#[test]
+fn only_the_first_run_of_a_ledger_knows_its_records_unread() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.jsonl");
+    let open = || curator(&path, Adjacency::ReplaceOne, FilterKind::Gdp);
+    let mut first = open();
+    assert!(first.knows_unread());
+    first
+        .reserve(&Spend::Fixed(Event::gaussian(z(20.0))))
+        .unwrap();
+    assert!(first.knows_unread());
+    // While the first runs, and after it.
+    assert!(!open().knows_unread());
+    drop(first);
+    assert!(!open().knows_unread());
+}
+
 #[test]
 fn a_pool_of_the_ledger_is_handed_out_once_over_all_runs() {
     let folder = tempfile::tempdir().unwrap();
