@@ -254,6 +254,13 @@ impl Event {
             .fold(0, |total, (_, count)| total.saturating_add(*count))
     }
 
+    /// Whether each release is charged to slices of the records, so that none reads all of them or a sample.
+    #[must_use]
+    pub fn is_on_slices(&self) -> bool {
+        let on_slices = |leaf: &Event| matches!(leaf, Event::ParallelComposed { .. });
+        self.leaves().iter().all(|(leaf, _)| on_slices(leaf))
+    }
+
     /// Checks every number in the tree, that no composition is empty, and the tree's size.
     ///
     /// # Errors

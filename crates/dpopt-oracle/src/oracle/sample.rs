@@ -28,7 +28,7 @@ pub enum NoSample {
     },
     /// The curator can't tell whether its records were read by others.
     #[error(
-        "a claim about the population needs unread records, and this curator can't tell: it serves one of several runs, or has a ledger that did not open its pool"
+        "a claim about the population needs unread records, and this curator can't tell: it serves one of several runs, or has a ledger that other runs came before which read more than records that the ledger handed to them"
     )]
     MaybeRead,
     /// Something was released of the slice, or it is of another curator's pool.
@@ -63,7 +63,7 @@ impl Books {
     pub fn check_sample(&self) -> Result<(), NoSample> {
         NoSample::refuse(self.curator().adjacency())?;
         let spent = self.curator().spent();
-        if !reads_slices_only(&spent) {
+        if !spent.is_on_slices() {
             return Err(NoSample::ReadBefore { spent });
         }
         // A pool is opened later where there is none yet, and would be none of a ledger's then.
@@ -84,14 +84,5 @@ impl Books {
             return Err(NoSample::SliceRead { slice });
         }
         Ok(())
-    }
-}
-
-/// Whether everything in `event` was charged to slices of the pool, whose records are read by nothing else.
-fn reads_slices_only(event: &Event) -> bool {
-    match event {
-        Event::NoOp | Event::ParallelComposed { .. } => true,
-        Event::Composed { events } => events.iter().all(reads_slices_only),
-        _ => false,
     }
 }

@@ -53,8 +53,6 @@ pub struct Curator {
     key: Key,
     streams: StreamIds,
     ledger: Option<Ledger>,
-    /// Whether the ledger had no run when it was attached.
-    first_of_ledger: bool,
     reservation: Option<Reservation>,
     reserved: Vec<Event>,
     /// What was said before the first release to be reserved later, in this order; it is in `reserved`.
@@ -106,7 +104,6 @@ impl Curator {
             key,
             streams: StreamIds::new(),
             ledger: None,
-            first_of_ledger: false,
             reservation: None,
             reserved: Vec::new(),
             settled: Vec::new(),
@@ -144,7 +141,7 @@ impl Curator {
         if !self.reserved.is_empty() || self.ledger.is_some() {
             return Err(LedgerError::TooLate);
         }
-        self.first_of_ledger = ledger.state()?.runs == 0;
+        ledger.state()?;
         self.ledger = Some(ledger);
         Ok(self)
     }
@@ -252,7 +249,9 @@ impl Curator {
         let mut reservation = Reservation::new(spend, self.adjacency)?;
         reservation.rests_on = argument;
         if let Some(ledger) = &mut self.ledger {
-            reservation.in_ledger = Some(ledger.reserve(&reservation.event, &reservation.noise())?);
+            let claimed = self.pool.as_ref().is_some_and(Pool::of_ledger);
+            let noise = reservation.noise();
+            reservation.in_ledger = Some(ledger.reserve(&reservation.event, &noise, claimed)?);
         }
         self.claims.extend(argument);
         if self.promised.front() == Some(&reservation.event) && argument.is_none() {
@@ -315,12 +314,13 @@ impl Curator {
     }
 
     /// Whether it knows of all records of its pool that they were not read before, as far as this process and the ledger tell.
-    /// An inner run of repeat-and-select does not: there are others on the same records. Nor does a curator with a ledger,
-    /// unless the ledger opened the pool, or had no run when it was attached.
+    /// An inner run of repeat-and-select does not: there are others on the same records. Nor does a curator with a ledger that
+    /// other runs came before, unless the ledger opened its pool and theirs, and they read nothing else.
     #[must_use]
     pub fn knows_unread(&self) -> bool {
-        let of_ledger = self.pool.as_ref().is_some_and(Pool::of_ledger);
-        !self.inner && (self.ledger.is_none() || self.first_of_ledger || of_ledger)
+        let claimed = self.pool.as_ref().is_some_and(Pool::of_ledger);
+        let ledger = self.ledger.as_ref();
+        !self.inner && ledger.is_none_or(|ledger| ledger.knows_unread(claimed))
     }
 
     /// The next `len` records of the pool.

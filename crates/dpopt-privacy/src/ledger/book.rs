@@ -35,6 +35,9 @@ pub(super) enum Entry {
         /// reservation is paid at once.
         #[serde(default, skip_serializing_if = "is_false")]
         draws: bool,
+        /// Whether it reads nothing but records that it claimed in this ledger.
+        #[serde(default, skip_serializing_if = "is_false")]
+        claimed: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<RunNote>,
     },
@@ -107,6 +110,8 @@ pub(super) struct Run {
     pub(super) cost: f64,
     /// What it drew; none where it doesn't draw and the whole reservation is paid.
     pub(super) drawn: Option<f64>,
+    /// Whether it reads nothing but records that it claimed.
+    pub(super) claimed: bool,
     pub(super) nonce: Option<String>,
     pub(super) note: Option<RunNote>,
     pub(super) noise: String,
@@ -356,6 +361,7 @@ impl Book {
                 event,
                 nonce,
                 draws,
+                claimed,
                 note,
             } => {
                 let expected = self.runs.len() as u64;
@@ -371,6 +377,7 @@ impl Book {
                     reserved: cost,
                     cost,
                     drawn: draws.then_some(0.0),
+                    claimed,
                     nonce,
                     note,
                     noise,

@@ -330,7 +330,7 @@ fn a_full_disk_is_an_error_of_its_own_and_stops_no_paid_run() {
     let mut ledger = open(&whole).unwrap();
     let z = NoiseMultiplier::new(30.0).unwrap();
     ledger
-        .reserve(&Event::gaussian(z).repeated(3), "test")
+        .reserve(&Event::gaussian(z).repeated(3), "test", false)
         .unwrap();
     let paid = ledger.head().bytes as usize + 1;
     for (room, reserved) in [
@@ -345,21 +345,19 @@ fn a_full_disk_is_an_error_of_its_own_and_stops_no_paid_run() {
             let ledger = open(&shelf);
             match ledger {
                 Err(error) => Err(error),
-                Ok(mut ledger) => {
-                    ledger
-                        .reserve(&Event::gaussian(z).repeated(3), "test")
-                        .map(|id| {
-                            for _ in 0..3 {
-                                let whole = crate::which::Account::Whole;
-                                ledger
-                                    .note_release(id, &Event::gaussian(z), &whole)
-                                    .unwrap();
-                                released += cost(30.0);
-                            }
-                            let settled = ledger.settle(id, &Event::gaussian(z).repeated(3));
-                            assert!(matches!(settled, Err(LedgerError::DiskFull { .. })));
-                        })
-                }
+                Ok(mut ledger) => ledger
+                    .reserve(&Event::gaussian(z).repeated(3), "test", false)
+                    .map(|id| {
+                        for _ in 0..3 {
+                            let whole = crate::which::Account::Whole;
+                            ledger
+                                .note_release(id, &Event::gaussian(z), &whole)
+                                .unwrap();
+                            released += cost(30.0);
+                        }
+                        let settled = ledger.settle(id, &Event::gaussian(z).repeated(3));
+                        assert!(matches!(settled, Err(LedgerError::DiskFull { .. })));
+                    }),
             }
         };
         match went {

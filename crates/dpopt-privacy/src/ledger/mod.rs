@@ -80,6 +80,8 @@ pub struct Ledger {
     /// The run that is open in this process.
     made: Option<Made>,
     note: Option<RunNote>,
+    /// The runs that were reserved through this handle.
+    own: Vec<u64>,
     /// Whether this handle has synced the folder that the file is in.
     placed: bool,
 }
@@ -160,6 +162,7 @@ impl Ledger {
                 disk,
                 book,
                 made: None,
+                own: Vec::new(),
                 placed: false,
                 note: None,
             }),
@@ -337,6 +340,16 @@ impl Ledger {
     pub fn records_claimed(&mut self, pool: &str) -> Result<u64, LedgerError> {
         self.look()?;
         Ok(self.book.pools.get(pool).map_or(0, |pool| pool.spent))
+    }
+
+    /// Whether records that this handle's runs read were read by no other run of this ledger, as far as it tells: `claimed` ones, of a
+    /// pool of the ledger, where the others read claimed ones too; any others, where no run came before. As of the last
+    /// time that the file was read; runs that came after the last of this handle's don't count.
+    pub(crate) fn knows_unread(&self, claimed: bool) -> bool {
+        let last = self.own.last().copied().unwrap_or(u64::MAX);
+        let before = (0..last).zip(&self.book.runs);
+        let mut others = before.filter(|(run, _)| !self.own.contains(run));
+        others.all(|(_, run)| claimed && run.claimed)
     }
 
     pub(crate) fn check_adjacency(&self, run: Adjacency) -> Result<(), LedgerError> {

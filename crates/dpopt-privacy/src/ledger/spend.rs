@@ -33,11 +33,13 @@ pub struct Reclaimed {
 
 impl Ledger {
     /// Sets aside the cost of `event`; on disk when this returns. `noise` says how the noise of
-    /// its releases is made. Runs that died are closed at what they drew.
+    /// its releases is made; `claimed` says that slices are of records which this run claimed here.
+    /// Runs that died are closed at what they drew.
     pub(crate) fn reserve(
         &mut self,
         event: &Event,
         noise: &str,
+        claimed: bool,
     ) -> Result<ReservationId, LedgerError> {
         let cost = self.book.terms.cost(event)?;
         let nonce = random_name()?;
@@ -62,10 +64,12 @@ impl Ledger {
             event: event.clone(),
             nonce: Some(nonce.clone()),
             draws: pulse.is_some(),
+            claimed: claimed && event.is_on_slices(),
             note: self.note.clone(),
         });
         self.append(file.as_mut(), ending, &lines, Flush::Synced)?;
         self.sweep();
+        self.own.push(run);
         self.made = Some(Made {
             run,
             reserved: cost,

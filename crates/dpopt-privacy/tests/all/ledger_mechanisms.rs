@@ -36,6 +36,47 @@ fn only_the_first_run_of_a_ledger_knows_its_records_unread() {
     assert!(!open().knows_unread());
 }
 
+/// A pool of the ledger holds unread records only where all runs before read such pools and nothing else.
+#[test]
+fn a_pool_of_a_ledger_is_unread_where_earlier_runs_kept_to_theirs() {
+    let share = Event::ParallelComposed {
+        events: vec![Event::gaussian(z(50.0))],
+    };
+    let all = Event::gaussian(z(50.0));
+    let both = Event::composed(vec![share.clone(), all.clone()]);
+    // What the run before reserved, whether the ledger opened its pool, and whether what is left counts as unread.
+    let cases = [
+        (share.clone(), true, true),
+        (share.clone(), false, false),
+        (all, true, false),
+        (both, true, false),
+    ];
+    for (reserved, of_ledger, unread) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.jsonl");
+        let open = || curator(&path, Adjacency::ReplaceOne, FilterKind::Gdp);
+        let mut before = open();
+        if of_ledger {
+            before.open_pool_of_ledger("census", 100, 30, None).unwrap();
+        } else {
+            before.open_pool(100, 0).unwrap();
+        }
+        before.reserve(&Spend::Fixed(reserved)).unwrap();
+        assert!(before.knows_unread());
+        let mut after = open();
+        after.open_pool_of_ledger("census", 100, 30, None).unwrap();
+        assert_eq!(after.knows_unread(), unread);
+        // The run before knows what it knew, and the one after too once it has reserved.
+        after.reserve(&Spend::Fixed(share.clone())).unwrap();
+        assert!(before.knows_unread());
+        assert_eq!(after.knows_unread(), unread);
+        // A pool of its own may hold what others read.
+        let mut own = open();
+        own.open_pool(100, 0).unwrap();
+        assert!(!own.knows_unread());
+    }
+}
+
 #[test]
 fn a_pool_of_the_ledger_is_handed_out_once_over_all_runs() {
     let folder = tempfile::tempdir().unwrap();
