@@ -215,7 +215,7 @@ fn products_that_are_off_by_a_lattice_hide_no_saddle() {
 #[test]
 fn solvers_certify_no_strict_saddle() {
     let facts = PublicFacts {
-        initial_gap: 0.01,
+        initial_gap: 0.05,
         ..PublicFacts::unit(1_000_000, 20)
     };
     let hessian = HessianFacts {
@@ -230,11 +230,11 @@ fn solvers_certify_no_strict_saddle() {
         gradient: 0.3,
         curvature: 0.5,
     };
-    let sosp = SospSettings::new(100)
+    let sosp = SospSettings::new(1_000)
         .with_targets(targets)
         .with_curvature_by(CurvatureBy::Episodes);
     let sosp = SospPlan::new(&facts, &hessian, &budget, sosp).unwrap();
-    let pass = AdaptiveBatchSettings::new(100)
+    let pass = AdaptiveBatchSettings::new(1_000)
         .with_targets(targets)
         .with_curvature_by(CurvatureBy::Episodes);
     let pass = AdaptiveBatchPlan::new(&facts, &hessian, &budget, pass).unwrap();
