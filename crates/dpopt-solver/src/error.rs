@@ -209,7 +209,9 @@ pub enum PlanError {
         most: u64,
     },
     /// A target that the start meets, and every point that is no higher.
-    #[error("the start and every point that is no higher meet {name}: {value} is not below {limit}")]
+    #[error(
+        "the start and every point that is no higher meet {name}: {value} is not below {limit}"
+    )]
     EveryPointMeets {
         /// Of what.
         name: &'static str,

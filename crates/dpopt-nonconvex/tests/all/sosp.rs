@@ -446,10 +446,17 @@ fn what_can_not_be_certified_is_refused_with_the_numbers() {
         else {
             panic!("{error}");
         };
-        assert!(error.to_string().contains(&format!("{enough} records would do")));
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("{enough} records would do"))
+        );
         assert!(with(enough).is_ok(), "{enough}");
         let fewer = with(enough - enough / 20);
-        assert!(matches!(fewer, Err(PlanError::Uncertifiable { .. })), "{enough}");
+        assert!(
+            matches!(fewer, Err(PlanError::Uncertifiable { .. })),
+            "{enough}"
+        );
     }
     for failure in [0.0, 1.0, f64::NAN] {
         let error = plan(settings.with_failure(failure), &budget_of(8.0)).unwrap_err();
