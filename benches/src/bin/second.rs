@@ -3,7 +3,7 @@
 //! One row per loss and query: the median time of a release, and as its target a multiple of that of the clipped gradient, timed in turns
 //! in the same run; joint fields of saddle objectives beside those of the logistic loss. Then whole Hessians of a loss with Hessians of rank one, beside a product of the rows with themselves, of which a
 //! triangle would take a half; and `sosp`, with the share of its time that it spends in answers of the oracle. `--quick` takes smaller
-//! data and fewer repeats.
+//! data and fewer repeats, `--only PART` one part: `rows`, `joint`, `hessian` or `sosp`.
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 
 use std::hint::black_box;
@@ -339,32 +339,52 @@ fn sosp(out: &mut Vec<Json>, records: usize, columns: usize) -> Result<(), Failu
 }
 
 fn main() -> Result<(), Failure> {
-    let quick = std::env::args().any(|argument| argument == "--quick");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let quick = words.iter().any(|word| word == "--quick");
+    let only = words.iter().position(|word| word == "--only");
+    let only = only.map(|at| words.get(at + 1).map_or("", String::as_str));
+    if only.is_some_and(|part| !["rows", "joint", "hessian", "sosp"].contains(&part)) {
+        return Err("--only rows, joint, hessian or sosp".into());
+    }
+    let wanted = |part: &str| only.is_none_or(|only| only == part);
     let (repeats, divide) = if quick { (5, 10) } else { (21, 1) };
     let mut out = Vec::new();
+    if wanted("rows") {
+        all_rows(&mut out, repeats, divide)?;
+    }
+    if wanted("joint") {
+        let cells = in_cells(100_000 / divide, 100)?;
+        let shares = CellShares::even(4)?;
+        let dro = GroupDro::new(&shares, false, 0.1)?;
+        joint(&mut out, "group-dro", &cells, dro, repeats)?;
+        let equal = EqualOpportunity::new(&shares, 0.1)?;
+        joint(&mut out, "equal-opportunity", &cells, equal, repeats)?;
+        joint(&mut out, "auc", &cells, AucSaddle::new(&shares)?, repeats)?;
+    }
+    if wanted("hessian") {
+        hessian(&mut out, 200_000 / divide / divide, 535)?;
+    }
+    if wanted("sosp") {
+        sosp(&mut out, 100_000 / divide, 100)?;
+    }
+    println!("{}", serde_json::to_string_pretty(&out)?);
+    Ok(())
+}
+
+/// Rows of every loss.
+fn all_rows(out: &mut Vec<Json>, repeats: usize, divide: usize) -> Result<(), Failure> {
     let wide = data(100_000 / divide, 100)?;
-    rows(&mut out, "logistic", &wide, Glm::Logistic, repeats)?;
-    rows(&mut out, "welsch", &wide, Glm::Welsch, repeats)?;
+    rows(out, "logistic", &wide, Glm::Logistic, repeats)?;
+    rows(out, "welsch", &wide, Glm::Welsch, repeats)?;
     let ball = ClipNorm::new(2.0)?;
     let phase = QuadraticLink::phase_retrieval(Glm::Welsch, ball);
-    rows(&mut out, "phase-retrieval", &wide, phase, repeats)?;
+    rows(out, "phase-retrieval", &wide, phase, repeats)?;
     let eight = NonZeroUsize::new(8).ok_or("none")?;
     let small = data(20_000 / divide, 49)?;
     let link = QuadraticLink::new(Glm::Logistic, eight, ball);
-    rows(&mut out, "link-8", &small, link, repeats)?;
+    rows(out, "link-8", &small, link, repeats)?;
     let network = Network::new(8, Activation::Tanh, Glm::Logistic)?;
-    rows(&mut out, "network-8", &small, network, repeats)?;
+    rows(out, "network-8", &small, network, repeats)?;
     let mlp = Mlp::new(&[49, 32, 2], Activation::Tanh, Head::Softmax)?;
-    rows(&mut out, "perceptron-32", &small, mlp, repeats)?;
-    let cells = in_cells(100_000 / divide, 100)?;
-    let shares = CellShares::even(4)?;
-    let dro = GroupDro::new(&shares, false, 0.1)?;
-    joint(&mut out, "group-dro", &cells, dro, repeats)?;
-    let equal = EqualOpportunity::new(&shares, 0.1)?;
-    joint(&mut out, "equal-opportunity", &cells, equal, repeats)?;
-    joint(&mut out, "auc", &cells, AucSaddle::new(&shares)?, repeats)?;
-    hessian(&mut out, 200_000 / divide / divide, 535)?;
-    sosp(&mut out, 100_000 / divide, 100)?;
-    println!("{}", serde_json::to_string_pretty(&out)?);
-    Ok(())
+    rows(out, "perceptron-32", &small, mlp, repeats)
 }

@@ -41,7 +41,7 @@ pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};
 pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};
 pub use objective::{Curved, GlmMean, MeanLoss, Objective, WithRegularizer};
 pub use private::{
-    CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, HeldOut, HoldOutPlan, Interval,
+    CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, HeldOut, HoldOutPlan, Interval, LIBRARY,
     LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PopulationGap, PrivateCertificateError,
     PrivateCurvature, PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrderCertificate,
     SecondOrderPlan, SecondOrderSlicePlan, SecondOrderTargets, SliceCertificate,

@@ -86,7 +86,7 @@ pub use recursive::{
     ConvexFacts, GdStage, Outline, PassPlan, RECURSIVE_GD, RECURSIVE_SGD, RecursiveGdPlan,
     RecursiveSgdPlan, SgdStage, StageOutline,
 };
-pub use registry::{AutoReason, Choice, SOLVERS, auto, solver};
+pub use registry::{AutoReason, Choice, LIBRARY, SOLVERS, auto, solver};
 pub use sosp::{Estimates, SOSP, SospLevel, SospPlan, SospSettings, SospSpider, Steps};
 pub use spider::boost::{SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule};
 pub use spider::normalized::{NORMALIZED_SPIDER, NormalizedSpiderPlan, NormalizedSpiderSchedule};

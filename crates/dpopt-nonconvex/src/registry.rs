@@ -2,7 +2,8 @@
 
 use dpopt_oracle::Convexity;
 use dpopt_solver::{
-    Auto, Budget, ExtraFacts, Limits, Plan, PlanError, PublicFacts, Solver, UnknownSolver, find,
+    Auto, Budget, ExtraFacts, LibraryPlan, Limits, Plan, PlanError, PublicFacts, Solver,
+    UnknownSolver, find,
 };
 use serde::Serialize;
 
@@ -11,11 +12,13 @@ use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
 use crate::descent::dp_zo::DP_ZO;
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY};
+use crate::faithful::ADAPTIVE_BATCH_FAITHFUL;
 use crate::goldstein::{
     GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED,
     GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED,
 };
 use crate::kl::{ADAPTIVE_GD, KL_SPIDER, PROXIMAL_POINT};
+use crate::perturbed::PERTURBED;
 use crate::recursive::{RECURSIVE_GD, RECURSIVE_SGD};
 use crate::sosp::SOSP;
 use crate::spider::boost::SPIDERBOOST;
@@ -53,6 +56,10 @@ pub static SOLVERS: &[&Solver] = &[
     &SOSP,
     &ADAPTIVE_BATCH,
 ];
+
+/// The solvers of this crate that are in the library only. What is asked of each of [`SOLVERS`] is asked of them too: a row of the page, audits, a
+/// recorded stream.
+pub static LIBRARY: &[&LibraryPlan] = &[&ADAPTIVE_BATCH_FAITHFUL, &PERTURBED];
 
 /// The solver of this name.
 ///

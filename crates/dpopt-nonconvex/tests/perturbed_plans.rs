@@ -97,6 +97,23 @@ fn curvature_is_not_stated() {
 fn what_says_nothing_is_refused() {
     let few = PerturbedPlan::new(&facts(500, 10), 1.0, &budget(), settings());
     assert!(matches!(few, Err(PlanError::Vacuous { .. })), "{few:?}");
+    // Too few steps, and no lack of records: with as many as it names there is a plan.
+    let many = |most| {
+        PerturbedPlan::new(
+            &facts(1_000_000, 10),
+            1.0,
+            &budget(),
+            PerturbedSettings::new(most),
+        )
+    };
+    let short = many(30);
+    let Err(PlanError::TooFewSteps {
+        needed, most: 30, ..
+    }) = short
+    else {
+        panic!("{short:?}");
+    };
+    assert!(needed > 30 && many(needed).is_ok() && many(needed - 1).is_err());
     for rho in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let bad = PerturbedPlan::new(&facts(100_000, 10), rho, &budget(), settings());
         assert!(matches!(bad, Err(PlanError::BadFact { .. })), "{bad:?}");

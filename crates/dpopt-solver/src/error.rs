@@ -17,6 +17,18 @@ impl std::fmt::Display for Records {
     }
 }
 
+/// How many records would do, if that is known.
+struct Enough(Option<u64>);
+
+impl std::fmt::Display for Enough {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(records) => write!(f, "; {records} records would do"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What is within reach of a budget.
 struct Reach(Option<SecondOrderTargets>);
 
@@ -120,8 +132,8 @@ pub enum PlanError {
     /// The budget does not pay for a second-order certificate as tight as was asked for, or for any that says something.
     #[error(
         "{solver} has no plan for these facts that ends in a certificate of a gradient of at most {gradient:.4} and a least eigenvalue of \
-         at least -{curvature:.4}: it could cost {cost:.3} times the budget; at this budget {reachable} (n = {records}, d = {dim}, mu = {mu:.4})",
-        reachable = Reach(*reachable)
+         at least -{curvature:.4}: it could cost {cost:.3} times the budget; at this budget {reachable} (n = {records}, d = {dim}, mu = {mu:.4}){enough}",
+        reachable = Reach(*reachable), enough = Enough(*enough)
     )]
     Uncertifiable {
         /// Solver that was planned.
@@ -132,6 +144,8 @@ pub enum PlanError {
         curvature: f64,
         /// What it may cost, in squared mu, over mu squared.
         cost: f64,
+        /// For how many records there is such a plan, to within 2 %; none where no number was found.
+        enough: Option<u64>,
         /// The least of the same kind that the budget pays for.
         reachable: Option<SecondOrderTargets>,
         /// n.
@@ -194,14 +208,16 @@ pub enum PlanError {
         /// Most steps.
         most: u64,
     },
-    /// A target that every point meets.
-    #[error("every point meets {name}: {value} is not below {limit}")]
+    /// A target that the start meets, and every point that is no higher.
+    #[error(
+        "the start and every point that is no higher meet {name}: {value} is not below {limit}"
+    )]
     EveryPointMeets {
         /// Of what.
         name: &'static str,
         /// The target.
         value: f64,
-        /// L0, or L1.
+        /// L0, sqrt(2 L1 F0), or L1.
         limit: f64,
     },
     /// No number of orthogonal directions.
@@ -493,13 +509,13 @@ impl PlanError {
         }
     }
 
-    /// Refuses targets that are not positive, or that every point meets: a gradient not below L0, a curvature not below `curved`, which no
-    /// Hessian exceeds.
+    /// Refuses targets that are not positive, or that the start meets: a gradient not below `most`, which is L0 or
+    /// [`PublicFacts::trivial_bound`](crate::PublicFacts::trivial_bound), a curvature not below `curved`, which no Hessian exceeds.
     ///
     /// # Errors
     /// As [`PlanError::target`].
-    pub fn targets(of: &SecondOrderTargets, lipschitz: f64, curved: f64) -> Result<(), Self> {
-        Self::target("the gradient that is asked for", of.gradient, lipschitz)?;
+    pub fn targets(of: &SecondOrderTargets, most: f64, curved: f64) -> Result<(), Self> {
+        Self::target("the gradient that is asked for", of.gradient, most)?;
         Self::target("the curvature that is asked for", of.curvature, curved)
     }
 

@@ -390,6 +390,23 @@ impl std::fmt::Debug for Solver {
     }
 }
 
+/// A plan that no registry of solvers can make from the facts that all of them share: to be named in a program, and not by a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LibraryPlan {
+    /// The name, as in reports, and of its group of audits.
+    pub name: &'static str,
+    /// Its type.
+    pub plan: &'static str,
+    /// For what it is, in a few words.
+    pub summary: &'static str,
+    /// Whether it reads records at fixed positions: refused under add-remove.
+    pub positions: bool,
+    /// The page of its algorithm, below `docs/`, if it has one.
+    pub theory_page: Option<&'static str>,
+    /// The page of what its privacy rests on, below `docs/`.
+    pub privacy_page: &'static str,
+}
+
 impl std::fmt::Display for Solver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)

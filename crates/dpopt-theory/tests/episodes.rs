@@ -172,50 +172,11 @@ fn full_radii_are_one_event() {
     }
 }
 
-/// Lattices move products by at most delta M. Moved by as much as that against the way out, a saddle is still left as often as planned; moved by a
-/// thousandth of M it is not.
-#[test]
-fn products_that_are_off_by_a_lattice_hide_no_saddle() {
-    let episode = planned(5.0, 10);
-    let of = one_and(10, -episode.terms.curvature, 1.0);
-    let missed = |off: f64| {
-        let missed = |seed: &u64| {
-            let inner = SimulatedOracle::over(of.clone(), Adjacency::ReplaceOne, *seed);
-            let mut oracle = Around::new(inner, |inner: &mut SimulatedOracle<_>, question| {
-                let along = match &question {
-                    Question::HessianVector { of, .. } => of.direction[0],
-                    _ => 0.0,
-                };
-                let Answer::Mean(mut x) = Oracle::answer(inner, question)? else {
-                    unreachable!("only products are asked for")
-                };
-                // What would carry it away is taken back, as far as that goes.
-                x.mean[0] += off.min(episode.terms.curvature * along.abs()) * along.signum();
-                Ok(Answer::Mean(Mean::new(x.mean, x.noise_std)))
-            });
-            let cap = Event::gaussian(NoiseMultiplier::new(1e-3).unwrap());
-            oracle.books().reserve(&Spend::AtMost(cap)).unwrap();
-            let ran = episode.run(
-                &mut oracle,
-                &[0.0; 10],
-                Which::All,
-                (RECORDS as f64, Radii::Realised),
-            );
-            ran.unwrap().end == EpisodeEnd::Stayed
-        };
-        (0..RUNS).filter(missed).count() as u64
-    };
-    // (2 sqrt 10 + 4) 2^-29.
-    let (few, many) = (missed(1.924e-8), missed(0.05));
-    assert!(!beyond(few, P), "{few}");
-    assert!(beyond(many, P), "{many}");
-}
-
 /// lambda = 1/2, L1 = 1 in 20 dimensions: `sosp` and one pass on spectra whose certificates would be false, flat gradients everywhere.
 #[test]
 fn solvers_certify_no_strict_saddle() {
     let facts = PublicFacts {
-        initial_gap: 0.01,
+        initial_gap: 0.05,
         ..PublicFacts::unit(1_000_000, 20)
     };
     let hessian = HessianFacts {
@@ -230,11 +191,11 @@ fn solvers_certify_no_strict_saddle() {
         gradient: 0.3,
         curvature: 0.5,
     };
-    let sosp = SospSettings::new(100)
+    let sosp = SospSettings::new(1_000)
         .with_targets(targets)
         .with_curvature_by(CurvatureBy::Episodes);
     let sosp = SospPlan::new(&facts, &hessian, &budget, sosp).unwrap();
-    let pass = AdaptiveBatchSettings::new(100)
+    let pass = AdaptiveBatchSettings::new(1_000)
         .with_targets(targets)
         .with_curvature_by(CurvatureBy::Episodes);
     let pass = AdaptiveBatchPlan::new(&facts, &hessian, &budget, pass).unwrap();

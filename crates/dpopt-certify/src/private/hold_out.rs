@@ -3,13 +3,22 @@
 use dpopt_oracle::query::Linear;
 use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Epsilon, Event, Mu, Spend};
-use dpopt_solver::{Budget, PlanError, PublicFacts};
+use dpopt_solver::{Budget, LibraryPlan, PlanError, PublicFacts};
 
 use super::second::{SecondOrderCertificate, SecondOrderPlan};
 use super::{PrivateCertificateError, SecondOrderTargets};
 
 /// Share of epsilon for the search. A choice.
 const SEARCH: f64 = 0.25;
+
+pub(super) static HOLD_OUT: LibraryPlan = LibraryPlan {
+    name: "hold-out",
+    plan: "HoldOutPlan",
+    summary: "the first of several candidates whose gradient is short on records that were held out, by above-threshold, and one certificate of it",
+    positions: false,
+    theory_page: None,
+    privacy_page: "privacy/hold-out.md",
+};
 
 /// A plan to find the first of several public candidates whose gradient is short on records that were held out, and to certify it there.
 ///

@@ -4,6 +4,18 @@ mod plan;
 mod planner;
 mod walk;
 
+use dpopt_solver::LibraryPlan;
+
 pub use planner::{
     PerturbedPlan, PerturbedSchedule, PerturbedSettings, PerturbedSpider, PerturbedTest,
+};
+
+/// A baseline of [`SOSP`](crate::SOSP).
+pub(crate) static PERTURBED: LibraryPlan = LibraryPlan {
+    name: planner::NAME,
+    plan: "PerturbedPlan",
+    summary: "noisy gradient descent or Spider that perturbs where its estimate is short and watches whether that moves it, without second derivatives: a bound on the gradient, and on the least eigenvalue where its theorem says something",
+    positions: false,
+    theory_page: Some("theory/perturbed.md"),
+    privacy_page: "privacy/perturbed.md",
 };

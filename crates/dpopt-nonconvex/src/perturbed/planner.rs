@@ -1,7 +1,7 @@
 //! The planner: how short a gradient the budget pays for, and of which saddles the walk is proven to leave.
 
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
-use dpopt_solver::search::geometric;
+use dpopt_solver::search::{MOST_STEPS, geometric};
 use dpopt_solver::{
     BoundSense, BoundedQuantity, Budget, EscapeTerms, EscapeTest, PlanError, PublicFacts, Split,
     Terms, chi_reach,
@@ -161,7 +161,8 @@ impl PerturbedPlan {
     /// The plan with the least a; `hessian_lipschitz` is rho.
     ///
     /// # Errors
-    /// [`PlanError::Vacuous`] where 3 a/2 says no more than the start satisfies; [`PlanError::BadFact`] for facts and settings out of
+    /// [`PlanError::Vacuous`] where 3 a/2 says no more than the start satisfies; [`PlanError::TooFewSteps`] where more steps would do;
+    /// [`PlanError::BadFact`] for facts and settings out of
     /// range.
     pub fn new(
         facts: &PublicFacts,
@@ -187,6 +188,23 @@ impl PerturbedPlan {
         };
         let trivial = facts.trivial_bound();
         let Some(schedule) = task.least(trivial / 1.5, mu * mu) else {
+            let longer = PerturbedSettings {
+                max_steps: MOST_STEPS as u64,
+                ..settings
+            };
+            let longer = Task {
+                settings: &longer,
+                ..task
+            };
+            if let Some(found) = longer.cheapest(trivial / 1.5)
+                && found.cost <= mu * mu
+            {
+                return Err(PlanError::TooFewSteps {
+                    solver: NAME,
+                    needed: found.steps,
+                    most: settings.max_steps,
+                });
+            }
             let found = task.least(1e3 * trivial, mu * mu);
             let bound = found.map_or(f64::INFINITY, |found| 1.5 * found.target);
             return Err(facts.vacuous(NAME, bound, mu));

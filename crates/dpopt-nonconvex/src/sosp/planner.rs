@@ -125,7 +125,8 @@ impl SospPlan {
     /// The plan.
     ///
     /// # Errors
-    /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something; [`PlanError::NoEpisode`] where
+    /// [`PlanError::Uncertifiable`] where the budget does not pay for the targets, or for any that say something, and for how many records it
+    /// would; [`PlanError::EveryPointMeets`] for targets that the start is known to satisfy; [`PlanError::NoEpisode`] where
     /// no budget does, for rounding; [`PlanError::TooFewSteps`];
     /// [`PlanError::TooManyDimensions`] of whole Hessians; [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
     pub fn new(
@@ -320,20 +321,45 @@ fn most_curved(of: &Problem<'_>) -> f64 {
 
 /// The cheapest level for these targets, if the budget pays for it.
 fn asked(of: &Problem<'_>, targets: SecondOrderTargets, mu: f64) -> Result<SospLevel, PlanError> {
-    PlanError::targets(&targets, of.facts.lipschitz, most_curved(of))?;
+    PlanError::targets(&targets, of.facts.trivial_bound(), most_curved(of))?;
     match cheapest(of, targets) {
         Some(level) if level.cost <= mu * mu => Ok(level),
         found => {
             let cost = found.map_or(f64::INFINITY, |level| level.cost);
             let reachable = least(of, mu).ok().map(|level| level.targets);
-            Err(uncertifiable(of, targets, cost, reachable, mu))
+            let attempt = |of: &Problem<'_>| {
+                cheapest(of, targets).map_or(f64::INFINITY, |level| level.cost / (mu * mu))
+            };
+            Err(uncertifiable(of, targets, cost, reachable, mu, attempt))
         }
     }
 }
 
 /// The level of the least alpha that the budget pays for, found to within 1 %.
 fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
-    let widest = 0.999 * of.facts.trivial_bound();
+    let (dearest, best) = wide(of, mu);
+    let Some(best) = best else {
+        let targets = coupled(of, WIDEST * of.facts.trivial_bound(), mu);
+        let attempt = |of: &Problem<'_>| match wide(of, mu) {
+            (_, Some(level)) => level.cost / (mu * mu),
+            (dearest, None) => dearest / (mu * mu),
+        };
+        return Err(uncertifiable(of, targets, dearest, None, mu, attempt));
+    };
+    let share = |level: &SospLevel| level.cost / (mu * mu);
+    let largest = (best.targets.gradient, share(&best), best);
+    Ok(least_affordable(largest, 4.0, |alpha| {
+        let level = cheapest(of, coupled(of, alpha, mu))?;
+        Some((share(&level), level))
+    }))
+}
+
+/// The largest alpha that is planned for, over what the start satisfies. A choice.
+const WIDEST: f64 = 0.999;
+
+/// The least cost at some large alphas, and the level of the least of them that the budget pays for.
+fn wide(of: &Problem<'_>, mu: f64) -> (f64, Option<SospLevel>) {
+    let widest = WIDEST * of.facts.trivial_bound();
     // Where lambda is at its cap a smaller alpha can cost less.
     let mut best: Option<SospLevel> = None;
     let mut dearest = f64::INFINITY;
@@ -345,22 +371,57 @@ fn least(of: &Problem<'_>, mu: f64) -> Result<SospLevel, PlanError> {
             }
         }
     }
-    let Some(best) = best else {
-        return Err(uncertifiable(
-            of,
-            coupled(of, widest, mu),
-            dearest,
-            None,
-            mu,
-        ));
-    };
-    let share = |level: &SospLevel| level.cost / (mu * mu);
-    let largest = (best.targets.gradient, share(&best), best);
-    Ok(least_affordable(largest, 4.0, |alpha| {
-        let level = cheapest(of, coupled(of, alpha, mu))?;
-        Some((share(&level), level))
-    }))
+    (dearest, best)
 }
+
+/// For how many records, more than there are, the share of the budget that `attempt` finds is at most 1, to within 2 %; none where that is
+/// for no number of records that is tried.
+fn enough(of: &Problem<'_>, attempt: impl Fn(&Problem<'_>) -> f64) -> Option<u64> {
+    let at = |records: f64| {
+        let facts = PublicFacts {
+            records: records as u64,
+            ..*of.facts
+        };
+        attempt(&Problem {
+            facts: &facts,
+            ..*of
+        })
+    };
+    let mut low = of.facts.records as f64;
+    let mut high = low.max(2.0);
+    for _ in 0..MOST_GUESSES {
+        // Noise falls with n, and costs with its square.
+        let share = at(high);
+        if share <= 1.0 {
+            break;
+        }
+        low = high;
+        high = (high * share.sqrt().clamp(1.1, 2.0)).ceil();
+        // NaN must be refused.
+        if !(high <= MOST_RECORDS) {
+            return None;
+        }
+    }
+    if at(high) > 1.0 {
+        return None;
+    }
+    while high > 1.02 * low && high - low > 1.0 {
+        let middle = (low * high).sqrt().ceil();
+        if middle >= high {
+            break;
+        }
+        match at(middle) <= 1.0 {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    Some(high as u64)
+}
+
+/// Numbers of records that are tried before one is found. A choice: each is at most twice the last.
+const MOST_GUESSES: u32 = 60;
+/// Numbers of records are whole up to here.
+const MOST_RECORDS: f64 = 9e15;
 
 /// Why there is no plan for these targets: too few steps, or too little budget.
 fn uncertifiable(
@@ -369,6 +430,7 @@ fn uncertifiable(
     cost: f64,
     reachable: Option<SecondOrderTargets>,
     mu: f64,
+    attempt: impl Fn(&Problem<'_>) -> f64,
 ) -> PlanError {
     if cost.is_infinite() {
         let longer = Problem {
@@ -399,6 +461,7 @@ fn uncertifiable(
         gradient: targets.gradient,
         curvature: targets.curvature,
         cost: cost / (mu * mu),
+        enough: enough(of, attempt),
         reachable,
         records: of.facts.records,
         dim: of.facts.dim,

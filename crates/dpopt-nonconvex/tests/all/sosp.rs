@@ -404,17 +404,60 @@ fn what_can_not_be_certified_is_refused_with_the_numbers() {
         panic!("{error}");
     };
     assert!(cost > 1.0 && reachable.gradient > 1e-6);
-    let error = plan(settings, &budget_of(0.01)).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            PlanError::Uncertifiable {
-                reachable: None,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    // L0 is the least there; here sqrt(2 L1 F0) is, which the start satisfies, and every point that is no higher.
+    let low = PublicFacts {
+        initial_gap: 0.02 * facts.lipschitz.powi(2) / facts.smoothness,
+        ..facts
+    };
+    let trivial = 0.2 * facts.lipschitz;
+    assert!((low.trivial_bound() / trivial - 1.0).abs() < 1e-12);
+    for (gradient, refused) in [(1.001 * trivial, true), (0.999 * trivial, false)] {
+        let targets = SecondOrderTargets {
+            gradient,
+            curvature: 0.5 * facts.smoothness,
+        };
+        let plan = SospPlan::new(
+            &low,
+            &hessian,
+            &budget_of(8.0),
+            settings.with_targets(targets),
+        );
+        let meets = matches!(&plan, Err(PlanError::EveryPointMeets { limit, .. })
+            if (limit / trivial - 1.0).abs() < 1e-12);
+        assert_eq!(meets, refused, "{plan:?}");
+    }
+    // With as many records as the refusal names there is a plan, and with a twentieth less none.
+    let budget = budget_of(0.01);
+    let tight = SecondOrderTargets {
+        gradient: 0.3 * facts.trivial_bound(),
+        curvature: 0.3 * facts.smoothness,
+    };
+    for settings in [settings, settings.with_targets(tight)] {
+        let with = |records| {
+            let facts = PublicFacts { records, ..facts };
+            SospPlan::new(&facts, &hessian, &budget, settings)
+        };
+        let error = with(facts.records).unwrap_err();
+        let PlanError::Uncertifiable {
+            reachable: None,
+            enough: Some(enough),
+            ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("{enough} records would do"))
+        );
+        assert!(with(enough).is_ok(), "{enough}");
+        let fewer = with(enough - enough / 20);
+        assert!(
+            matches!(fewer, Err(PlanError::Uncertifiable { .. })),
+            "{enough}"
+        );
+    }
     for failure in [0.0, 1.0, f64::NAN] {
         let error = plan(settings.with_failure(failure), &budget_of(8.0)).unwrap_err();
         assert!(
@@ -519,7 +562,7 @@ fn searches_say_why_they_found_nothing() {
 /// 1e6 records, 20 dimensions.
 fn by_episodes() -> (PublicFacts, HessianFacts, SecondOrderTargets) {
     let facts = PublicFacts {
-        initial_gap: 0.01,
+        initial_gap: 0.05,
         ..common::facts(20, 1_000_000)
     };
     let hessian = HessianFacts {
@@ -538,11 +581,11 @@ fn by_episodes() -> (PublicFacts, HessianFacts, SecondOrderTargets) {
 #[test]
 fn clipped_products_with_hessians_are_refused() {
     let (facts, hessian, targets) = by_episodes();
-    let sosp = SospSettings::new(100)
+    let sosp = SospSettings::new(1_000)
         .with_targets(targets)
         .with_curvature_by(CurvatureBy::Episodes);
     let sosp = SospPlan::new(&facts, &hessian, &budget(2.0), sosp).unwrap();
-    let pass = AdaptiveBatchSettings::new(100)
+    let pass = AdaptiveBatchSettings::new(1_000)
         .with_targets(targets)
         .with_curvature_by(CurvatureBy::Episodes);
     let pass = AdaptiveBatchPlan::new(&facts, &hessian, &budget(2.0), pass).unwrap();

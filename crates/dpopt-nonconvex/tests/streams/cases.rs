@@ -6,13 +6,14 @@ use std::ops::ControlFlow;
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     ADAPTIVE_BATCH, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings,
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts, FaithfulPlan,
-    FaithfulSchedule, FaithfulSettings, GlmRun, GoldsteinPlan, GoldsteinSettings, HessianFacts,
-    JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings, KlSpiderVersion,
-    Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER, NormQueries, Outcome, Plan, PlanError,
-    ProximalFacts, ProximalPlan, ProximalReads, ProximalSettings, PublicFacts, PublicRank, Release,
-    SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST, STORM, SecondOrderTargets, Solver, TreeNoise,
-    TreeSettings, TreeSpiderPlan, TreeTarget,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, Estimates, ExtraFacts,
+    FaithfulPlan, FaithfulSchedule, FaithfulSettings, GlmRun, GoldsteinPlan, GoldsteinSettings,
+    HessianFacts, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings,
+    KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER, NormQueries, Outcome,
+    PerturbedPlan, PerturbedSettings, PerturbedTest, Plan, PlanError, ProximalFacts, ProximalPlan,
+    ProximalReads, ProximalSettings, PublicFacts, PublicRank, Release, SAMPLED_SPIDERBOOST,
+    SOLVERS, SPIDERBOOST, STORM, SecondOrderTargets, Solver, TreeNoise, TreeSettings,
+    TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Batch, Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, PrefixKind};
@@ -48,6 +49,7 @@ pub(crate) fn all(threads: NonZeroUsize) -> Table {
         cases.values_alone();
         cases.one_pass();
         cases.faithful();
+        cases.perturbed();
         cases.kl_spider();
         cases.projected();
         cases.proximal();
@@ -264,6 +266,28 @@ impl Cases<'_> {
             let plan = FaithfulPlan::by_hand(&facts, &hessian, &budget(), settings, schedule);
             let name = format!("adaptive-batch-faithful, {name}");
             self.run(&name, plan.map(boxed), None);
+        }
+    }
+
+    /// Descents that perturb, with both estimates and both tests.
+    fn perturbed(&mut self) {
+        let facts = self.facts(DIM);
+        for (estimates, kind) in [
+            (Estimates::Fresh, "fresh"),
+            (Estimates::Recursive, "recursive"),
+        ] {
+            for (test, watched) in [
+                (PerturbedTest::Movement, "movement"),
+                (PerturbedTest::Drift, "drift"),
+            ] {
+                let settings = PerturbedSettings::new(2_000)
+                    .with_estimates(estimates)
+                    .with_test(test);
+                let plan = PerturbedPlan::new(&facts, 0.1, &budget(), settings);
+                let plan = plan.unwrap_or_else(|error| panic!("perturbed has no case: {error}"));
+                let name = format!("perturbed, {kind}, {watched}");
+                self.run(&name, Ok(boxed(plan)), None);
+            }
         }
     }
 

@@ -13,10 +13,21 @@ mod table;
 
 use std::num::NonZeroUsize;
 
+const RECORDED: &str = include_str!("../data/streams.tsv");
+
 #[test]
 fn every_solver_releases_the_recorded_stream_on_any_number_of_threads() {
     for threads in [1, 2] {
         let table = cases::all(NonZeroUsize::new(threads).unwrap());
-        table.assert_is(include_str!("../data/streams.tsv"));
+        table.assert_is(RECORDED);
+    }
+}
+
+/// Those with cases of their own have them.
+#[test]
+fn every_plan_of_the_library_has_a_stream() {
+    for plan in dpopt_nonconvex::LIBRARY {
+        let own = |line: &str| line.starts_with(&format!("{}, ", plan.name));
+        assert!(RECORDED.lines().any(own), "{}", plan.name);
     }
 }

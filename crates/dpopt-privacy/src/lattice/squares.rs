@@ -71,6 +71,7 @@ impl LatticeSum {
         let mut left = rows.chunks_exact(columns.max(1)).zip(scales).take(room);
         loop {
             work.steps.clear();
+            let mut block: [&[f64]; BLOCK] = [&[]; BLOCK];
             for (row, scale) in left.by_ref() {
                 let scale = scale * self.weight;
                 match clip.square(scale, dense_square(row), columns) {
@@ -80,12 +81,7 @@ impl LatticeSum {
                         continue;
                     }
                     Multiple::Steps(steps) => {
-                        dispatch(Load {
-                            row,
-                            scale: root_two(steps),
-                            at: work.steps.len(),
-                            work,
-                        });
+                        block[work.steps.len()] = row;
                         work.steps.push(steps);
                     }
                 }
@@ -93,9 +89,14 @@ impl LatticeSum {
                     break;
                 }
             }
-            if work.steps.is_empty() {
+            let count = work.steps.len();
+            if count == 0 {
                 return;
             }
+            dispatch(Load {
+                block: &block[..count],
+                work,
+            });
             dispatch(AddTriangle {
                 work,
                 sum: &mut self.sum,
@@ -219,11 +220,10 @@ fn root_two(x: f64) -> f64 {
     std::f64::consts::SQRT_2 * x
 }
 
-/// Puts a row at its place in the panels, as it is and times `scale`.
+/// Puts rows at their places in the panels, as they are and times their multiple and the root of 2. Panel by panel: written row by row, chunks
+/// would lie a page apart, in the same few lines of the caches.
 struct Load<'a> {
-    row: &'a [f64],
-    scale: f64,
-    at: usize,
+    block: &'a [&'a [f64]],
     work: &'a mut SquareWork,
 }
 
@@ -232,14 +232,21 @@ impl Kernel for Load<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let (scale, zero) = (lanes.splat(self.scale), lanes.splat(0.0));
-        let rows = self.work.rows.chunks_exact_mut(BLOCK);
-        let multiples = self.work.multiples.chunks_exact_mut(BLOCK);
-        for (p, (rows, multiples)) in rows.zip(multiples).enumerate() {
-            let chunk = zeros_after(&self.row[p * LANES..]);
-            let multiple = lanes.mul_add(lanes.doubles(&chunk), scale, zero);
-            rows[self.at] = chunk;
-            multiples[self.at] = lanes.to_doubles(multiple);
+        let zero = lanes.splat(0.0);
+        let SquareWork {
+            rows,
+            multiples,
+            steps,
+        } = self.work;
+        let panels = rows.chunks_exact_mut(BLOCK);
+        let panels = panels.zip(multiples.chunks_exact_mut(BLOCK));
+        for (p, (rows, multiples)) in panels.enumerate() {
+            let places = rows.iter_mut().zip(multiples);
+            for ((row, steps), (chunk, multiple)) in self.block.iter().zip(&*steps).zip(places) {
+                *chunk = zeros_after(&row[p * LANES..]);
+                let scale = lanes.splat(root_two(*steps));
+                *multiple = lanes.to_doubles(lanes.mul_add(lanes.doubles(chunk), scale, zero));
+            }
         }
     }
 }
@@ -281,16 +288,17 @@ impl AddTriangle<'_> {
         let right: [&[Chunk]; J] =
             std::array::from_fn(|j| &self.work.rows[(q + j) * BLOCK..][..count]);
         let tile = tile(lanes, left, right);
-        for (i, tile) in tile.iter().enumerate().take(self.columns - p * LANES) {
+        for i in 0..LANES.min(self.columns - p * LANES) {
             let row = p * LANES + i;
             let place = &mut self.sum[triangle_start(row)..][q * LANES..row];
-            for (place, words) in place.chunks_mut(LANES).zip(tile) {
-                if let Some(whole) = place.first_chunk_mut::<LANES>() {
-                    *whole = lanes.to_words(lanes.add(lanes.words(whole), lanes.words(words)));
-                    continue;
-                }
-                for (sum, word) in place.iter_mut().zip(words) {
-                    *sum = sum.wrapping_add(*word);
+            let (whole, rest) = place.as_chunks_mut::<LANES>();
+            for j in 0..J {
+                if let Some(whole) = whole.get_mut(j) {
+                    *whole = lanes.to_words(lanes.add(lanes.words(whole), tile[i][j]));
+                } else {
+                    for (sum, word) in rest.iter_mut().zip(lanes.to_words(tile[i][j])) {
+                        *sum = sum.wrapping_add(word);
+                    }
                 }
             }
         }
@@ -331,7 +339,7 @@ fn tile<L: Lanes, const J: usize>(
     lanes: L,
     left: &[Chunk],
     right: [&[Chunk]; J],
-) -> [[[i64; LANES]; J]; LANES] {
+) -> [[L::Words; J]; LANES] {
     let start = lanes.words(&[less_magic(left.len()); LANES]);
     let magic = lanes.splat(MAGIC);
     // One by one, not in a loop over an array: they have to stay in registers.
@@ -353,7 +361,7 @@ fn tile<L: Lanes, const J: usize>(
         s6 = add_rounded(lanes, left[6], columns, magic, s6);
         s7 = add_rounded(lanes, left[7], columns, magic, s7);
     }
-    [s0, s1, s2, s3, s4, s5, s6, s7].map(|sums| sums.map(|sum| lanes.to_words(sum)))
+    [s0, s1, s2, s3, s4, s5, s6, s7]
 }
 
 /// Adds the bits of the constant plus `entry` times each column.
