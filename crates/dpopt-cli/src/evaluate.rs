@@ -5,14 +5,17 @@ use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::oracle::{Glm, PublicData};
 use serde::Serialize;
 
-use crate::fit::Fit;
+use crate::classes::{SeveralMetrics, several};
+use crate::fit::{Fit, Head};
 
 /// Metrics on a test set that was declared public.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum TestMetrics {
     /// Of a label of two values.
     Classes(ClassMetrics),
+    /// Of a label of more.
+    Several(SeveralMetrics),
     /// Of a label that is a number.
     Number(NumberMetrics),
 }
@@ -54,17 +57,25 @@ pub(crate) fn evaluate(
     fit: &Fit,
     label: &Label,
 ) -> Result<TestMetrics, MetricError> {
+    let phi = match (fit.head, label.several()) {
+        (Head::Scalar(phi), _) => phi,
+        (Head::Classes(_), Some(label)) => {
+            return several(test, point, fit, label).map(TestMetrics::Several);
+        }
+        // A model of several classes is of such a label.
+        (Head::Classes(_), None) => return Err(MetricError::OneClass),
+    };
     let design = test.design();
     let scores: Vec<f64> = (0..design.rows())
         .map(|i| fit.score(design.row(i), point))
         .collect();
     match label.range() {
-        Some(range) => numbers(&scores, test.labels(), fit.loss, range).map(TestMetrics::Number),
-        None => classes(&scores, test.labels(), fit).map(TestMetrics::Classes),
+        Some(range) => numbers(&scores, test.labels(), phi, range).map(TestMetrics::Number),
+        None => classes(&scores, test.labels(), phi).map(TestMetrics::Classes),
     }
 }
 
-fn classes(scores: &[f64], labels: &[f32], fit: &Fit) -> Result<ClassMetrics, MetricError> {
+fn classes(scores: &[f64], labels: &[f32], phi: Glm) -> Result<ClassMetrics, MetricError> {
     Ok(ClassMetrics {
         test_records: scores.len(),
         majority_accuracy: majority_accuracy(labels)?,
@@ -73,7 +84,7 @@ fn classes(scores: &[f64], labels: &[f32], fit: &Fit) -> Result<ClassMetrics, Me
             Err(MetricError::OneClass) => None,
             found => Some(found?),
         },
-        test_log_loss: match fit.loss {
+        test_log_loss: match phi {
             Glm::Logistic => Some(log_loss(scores, labels)?),
             _ => None,
         },

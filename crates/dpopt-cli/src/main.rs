@@ -14,6 +14,7 @@ mod certificate;
 mod certified;
 mod certify;
 mod check;
+mod classes;
 mod checkpoints;
 mod choose;
 mod clock;

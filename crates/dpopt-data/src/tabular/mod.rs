@@ -37,7 +37,7 @@ pub use crate::formats::MAX_LINE_BYTES;
 pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, check, check_from};
 pub use column::{
-    ArrayColumns, Category, Classes, Column, ColumnKind, Label, LabelKind, LabelRange, Number,
+    ArrayColumns, Category, Classes, Column, ColumnKind, Label, LabelKind, LabelRange, Number, Several,
     Share, Transform,
 };
 #[cfg(feature = "parquet")]
