@@ -35,8 +35,8 @@ mod tests;
 mod value_function;
 mod window;
 
-pub use dpopt_solver::KlCondition;
 pub use confusion::{Confusion, class_of, largest};
+pub use dpopt_solver::KlCondition;
 pub use error::CertificateError;
 pub use first::{FirstOrder, first_order};
 pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};

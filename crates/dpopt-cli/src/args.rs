@@ -282,7 +282,7 @@ pub(crate) fn loss_help() -> String {
         shown.collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Loss of a record; default logistic, and softmax where the label has three values or more: {}, softmax; with kinks, for the goldstein solvers and those without a bound: {}. `quadratic:` before a name makes it \
+        "Loss of a record; default logistic, softmax where the label has three values or more, huber where it is a number: {}, softmax; with kinks, for the goldstein solvers and those without a bound: {}. `quadratic:` before a name makes it \
          one of ||U^T row||^2 - 1, U a factor of --rank columns: for tables of differences, and for measured squares",
         named(false),
         named(true)

@@ -85,10 +85,7 @@ impl SeveralMetrics {
             let recall = row.recall.map_or("none".to_owned(), |r| format!("{r:.4}"));
             format!("{} {recall}", row.class)
         });
-        lines.push(format!(
-            "Recall: {}",
-            shown.collect::<Vec<_>>().join(", ")
-        ));
+        lines.push(format!("Recall: {}", shown.collect::<Vec<_>>().join(", ")));
         if self.classes.len() <= SHOWN {
             lines.extend(self.table());
         }

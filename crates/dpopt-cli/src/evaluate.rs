@@ -43,6 +43,10 @@ pub(crate) struct NumberMetrics {
     pub(crate) test_loss_in_label_units: bool,
     /// Mean of the absolute residuals, in the unit of the label.
     pub(crate) test_absolute_error: f64,
+    /// Root of the mean of their squares, in the unit of the label.
+    pub(crate) test_root_mean_square_error: f64,
+    /// R^2: one less the mean of their squares over the variance of the labels of the test set; none where those are all the same.
+    pub(crate) test_r2: Option<f64>,
     /// Share of the labels below their prediction, those equal to it counted half: for a pinball loss its quantile, at best.
     pub(crate) test_coverage: f64,
 }
@@ -113,12 +117,17 @@ fn numbers(
         let pairs = scores.iter().zip(labels);
         pairs.map(|(z, y)| of(*z, f64::from(*y))).sum::<f64>() / records
     };
+    let square = mean(&|z, y| (z - y).powi(2));
+    let middle = mean(&|_, y| y);
+    let variance = mean(&|_, y| (y - middle).powi(2));
     let unit = if is_linear(loss) { range.half() } else { 1.0 };
     Ok(NumberMetrics {
         test_records: scores.len(),
         test_loss: unit * mean(&|z, y| loss.value(z, y)),
         test_loss_in_label_units: is_linear(loss),
         test_absolute_error: range.half() * mean(&|z, y| (z - y).abs()),
+        test_root_mean_square_error: range.half() * square.sqrt(),
+        test_r2: (variance > 0.0).then(|| 1.0 - square / variance),
         test_coverage: mean(&|z, y| match y.total_cmp(&z) {
             std::cmp::Ordering::Less => 1.0,
             std::cmp::Ordering::Equal => 0.5,

@@ -113,7 +113,9 @@ impl Fit {
                 let problem = "softmax is of a linear model, and has no hidden units";
                 return Err(CliError::flag("--hidden", problem));
             }
-            let classes = classes.filter(|classes| *classes > 2).and_then(Softmax::new);
+            let classes = classes
+                .filter(|classes| *classes > 2)
+                .and_then(Softmax::new);
             return match classes {
                 Some(classes) => Ok(Self {
                     head: Head::Classes(classes),

@@ -32,9 +32,16 @@ pub(crate) enum LossName {
 impl LossName {
     /// The loss where none is asked for.
     pub(crate) fn default_for(label: &Label) -> Self {
-        match label.several() {
-            Some(_) => Self::Softmax,
-            None => Self::Linear(Glm::Logistic),
+        match (label.several(), label.range()) {
+            (Some(_), _) => Self::Softmax,
+            // Half the square of the residual, but for labels that are more than two thirds of the range away.
+            (None, Some(_)) => {
+                let huber = Glm::ALL
+                    .into_iter()
+                    .find(|loss| matches!(loss, Glm::Huber(_)));
+                Self::Linear(huber.unwrap_or(Glm::Absolute))
+            }
+            (None, None) => Self::Linear(Glm::Logistic),
         }
     }
 

@@ -231,7 +231,9 @@ impl Model {
         if several.map(|several| &several.values) != model.classes.as_ref()
             || several.is_some() != (model.loss == LossName::Softmax)
         {
-            return Err(bad("its classes are not those of its schema's label".to_owned()));
+            return Err(bad(
+                "its classes are not those of its schema's label".to_owned()
+            ));
         }
         let width = match (network, &link, several) {
             (Some(network), ..) => network.units(),

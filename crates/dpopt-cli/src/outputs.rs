@@ -306,25 +306,33 @@ fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
             rows.extend(metrics.test_log_loss.map(|loss| ("log loss", number(loss))));
             rows
         }
-        TestMetrics::Number(metrics) => vec![
-            ("records", metrics.test_records.to_string()),
-            (
-                if metrics.test_loss_in_label_units {
-                    "mean loss, in the unit of the label"
-                } else {
-                    "mean loss, of the label scaled to [-1, 1]"
-                },
-                number(metrics.test_loss),
-            ),
-            (
-                "mean absolute error, in the unit of the label",
-                number(metrics.test_absolute_error),
-            ),
-            (
-                "share of labels below the prediction",
-                number(metrics.test_coverage),
-            ),
-        ],
+        TestMetrics::Number(metrics) => {
+            let mut rows = vec![
+                ("records", metrics.test_records.to_string()),
+                (
+                    if metrics.test_loss_in_label_units {
+                        "mean loss, in the unit of the label"
+                    } else {
+                        "mean loss, of the label scaled to [-1, 1]"
+                    },
+                    number(metrics.test_loss),
+                ),
+                (
+                    "mean absolute error, in the unit of the label",
+                    number(metrics.test_absolute_error),
+                ),
+                (
+                    "root mean square error, in the unit of the label",
+                    number(metrics.test_root_mean_square_error),
+                ),
+                (
+                    "share of labels below the prediction",
+                    number(metrics.test_coverage),
+                ),
+            ];
+            rows.extend(metrics.test_r2.map(|r2| ("R²", number(r2))));
+            rows
+        }
     };
     rows.into_iter()
         .map(|(name, value)| (name.to_owned(), value))

@@ -360,10 +360,14 @@ impl Summary<'_> {
             };
             writeln!(
                 out,
-                "Test set   mean {} loss {:.4} {unit}, absolute error {:.4}, {:.2} % of labels below the prediction, on {} records",
+                "Test set   mean {} loss {:.4} {unit}, absolute error {:.4}, root mean square error {:.4}{}, {:.2} % of labels below the prediction, on {} records",
                 self.fit.name(),
                 metrics.test_loss,
                 metrics.test_absolute_error,
+                metrics.test_root_mean_square_error,
+                metrics
+                    .test_r2
+                    .map_or(String::new(), |r2| format!(", R2 {r2:.4}")),
                 100.0 * metrics.test_coverage,
                 metrics.test_records
             )?;

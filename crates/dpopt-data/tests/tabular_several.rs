@@ -40,7 +40,11 @@ const LABELS: [(&str, f32); 9] = [
 fn a_label_is_its_place_in_the_list_and_anything_else_the_default() {
     let lines = LABELS.iter().map(|(label, _)| format!("0.5,a,{label}\n"));
     let table = format!("x,c,y\n{}0.5\n\n", lines.collect::<String>());
-    let expected: Vec<f32> = LABELS.iter().map(|(_, code)| *code).chain([1.0, 1.0]).collect();
+    let expected: Vec<f32> = LABELS
+        .iter()
+        .map(|(_, code)| *code)
+        .chain([1.0, 1.0])
+        .collect();
     let schema = schema();
     let read = read_table_from(table.as_bytes(), "table", &schema).unwrap();
     assert_eq!(read.labels, expected);
@@ -58,13 +62,19 @@ fn a_label_is_its_place_in_the_list_and_anything_else_the_default() {
     let path = folder.path().join("t.dpr");
     convert_table_from(table.as_bytes(), "table", &schema, &path).unwrap();
     assert_eq!(read_rows(&path).unwrap().labels, expected);
-    assert_eq!(schema_of_rows(&RowFile::open(&path).unwrap()).unwrap(), schema);
+    assert_eq!(
+        schema_of_rows(&RowFile::open(&path).unwrap()).unwrap(),
+        schema
+    );
 }
 
 #[test]
 fn a_schema_is_written_as_it_is_read() {
     let schema = schema();
-    assert_eq!(Schema::from_toml(&schema.to_toml(), "again").unwrap(), schema);
+    assert_eq!(
+        Schema::from_toml(&schema.to_toml(), "again").unwrap(),
+        schema
+    );
     let json = serde_json::to_string(&schema).unwrap();
     assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), schema);
 }
@@ -92,14 +102,24 @@ fn labels_of_arrays_are_compared_as_numbers() {
     let label = "values = [\"0\", \"4.0\", \"9\"]\ndefault = \"4.0\"";
     let head = text(label).replace(COLUMN, "[array]\ncolumns = 2\n");
     let schema = Schema::from_toml(&head, "schema").unwrap();
-    assert_eq!(files.read(&schema).unwrap().labels, [1.0, 0.0, 1.0, 2.0, 1.0, 0.0]);
+    assert_eq!(
+        files.read(&schema).unwrap().labels,
+        [1.0, 0.0, 1.0, 2.0, 1.0, 0.0]
+    );
     assert!(files.can_hold_the_label(&schema));
     let report = files.check(&schema).unwrap();
     assert_eq!((report.unknown_labels, report.positives), (1, None));
-    assert!(report.to_string().contains("unknown label, default used: 1"));
+    assert!(
+        report
+            .to_string()
+            .contains("unknown label, default used: 1")
+    );
     // A draft lists all of them, in the order of the numbers, the commonest as the default.
     let draft = files.draft().unwrap();
-    assert!(draft.contains("values = [\"0\", \"4\", \"7\", \"9\"]"), "{draft}");
+    assert!(
+        draft.contains("values = [\"0\", \"4\", \"7\", \"9\"]"),
+        "{draft}"
+    );
     assert!(draft.contains("default = \"4\""), "{draft}");
     Schema::from_toml(&draft, "draft").unwrap();
     // A word is no number.
@@ -109,7 +129,9 @@ fn labels_of_arrays_are_compared_as_numbers() {
 
 #[test]
 fn a_draft_of_a_table_lists_a_few_values() {
-    let lines: String = (0..40).map(|i| format!("{i},{}\n", ["u", "v", "w", "u"][i % 4])).collect();
+    let lines: String = (0..40)
+        .map(|i| format!("{i},{}\n", ["u", "v", "w", "u"][i % 4]))
+        .collect();
     let draft = draft_schema_from(format!("x,y\n{lines}").as_bytes(), "t").unwrap();
     assert!(draft.contains("values = [\"u\", \"v\", \"w\"]"), "{draft}");
     assert!(draft.contains("default = \"u\""), "{draft}");
@@ -147,7 +169,10 @@ fn bad_lists_are_refused_with_their_key() {
         other => panic!("{other:?}"),
     };
     let (key, problem) = of("values = [\"a\", \"b\", \"c\"]");
-    assert_eq!((key.as_str(), problem), ("label.default", SchemaProblem::Missing));
+    assert_eq!(
+        (key.as_str(), problem),
+        ("label.default", SchemaProblem::Missing)
+    );
     let (key, _) = of("values = [\"a\", \"b\", \"c\"]\ndefault = \"d\"");
     assert_eq!(key, "label.default");
     let (_, problem) = of("values = [\"a\", \"b\", \"b\"]\ndefault = \"a\"");

@@ -32,7 +32,9 @@ const TRAIN: &str = "train t.csv --schema s.toml --test test.csv --epsilon 3 --d
 #[test]
 fn several_classes_are_learnt_scored_and_predicted() {
     let place = place();
-    let out = place.ok(&format!("{TRAIN} --solver noisy-gd --max-steps 100 --json --out out"));
+    let out = place.ok(&format!(
+        "{TRAIN} --solver noisy-gd --max-steps 100 --json --out out"
+    ));
     let json: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json["loss"], "softmax");
     assert_eq!(json["dim"], 3 * 5);
@@ -51,7 +53,10 @@ fn several_classes_are_learnt_scored_and_predicted() {
     }
     assert_eq!(all, 300);
     let model = place.json("out/model.json");
-    assert_eq!(model["classes"], serde_json::json!(["low", "mid", "hi, gh"]));
+    assert_eq!(
+        model["classes"],
+        serde_json::json!(["low", "mid", "hi, gh"])
+    );
     assert_eq!(model["weights"][0]["weight"].as_array().unwrap().len(), 3);
     let report = place.read("out/report.html");
     assert!(report.contains("recall of hi, gh") && report.contains("low, mid, hi, gh"));
@@ -84,7 +89,10 @@ fn several_classes_are_learnt_scored_and_predicted() {
 fn the_summary_has_recalls_and_a_table() {
     let out = place().ok(&format!("{TRAIN} --solver noisy-gd --max-steps 20"));
     assert!(out.contains("15 weights, softmax loss"), "{out}");
-    assert!(out.contains("Recall: low ") && out.contains("Records by class"), "{out}");
+    assert!(
+        out.contains("Recall: low ") && out.contains("Records by class"),
+        "{out}"
+    );
 }
 
 /// Of each solver of the registry: it runs, or is refused by name before anything is charged.
@@ -95,7 +103,11 @@ fn every_solver_runs_on_several_classes_or_is_refused() {
     for solver in SOLVERS.iter().filter(|solver| !solver.needs.kl) {
         let needs = solver.needs;
         let radius = if needs.radius { " --radius 5" } else { "" };
-        let goldstein = if needs.goldstein { " --goldstein-radius 1" } else { "" };
+        let goldstein = if needs.goldstein {
+            " --goldstein-radius 1"
+        } else {
+            ""
+        };
         let flags = format!(
             "{TRAIN} --solver {solver}{radius}{goldstein} --max-steps 5 --json --out {solver} --ledger {solver}.ledger --budget 3 --budget-delta 1e-6"
         );
@@ -105,7 +117,10 @@ fn every_solver_runs_on_several_classes_or_is_refused() {
             Some(1) => {
                 let text = stderr(&out);
                 assert!(text.contains(solver.name), "{solver}: {text}");
-                assert!(!place.path(&format!("{solver}.ledger")).exists(), "{solver}");
+                assert!(
+                    !place.path(&format!("{solver}.ledger")).exists(),
+                    "{solver}"
+                );
             }
             other => panic!("{solver}: {other:?} {}", stderr(&out)),
         }
@@ -132,27 +147,45 @@ fn what_several_classes_cannot_do_is_refused_with_a_remedy() {
     let ranged = "kind = \"number\"\nmin = 0.0\nmax = 9.0\ndefault = 0.0";
     std::fs::write(number, text.replace(SEVERAL, ranged)).unwrap();
     std::fs::write(two, text.replace(SEVERAL, LABEL)).unwrap();
-    place.put("one.toml", &text.replace(SEVERAL, "values = [\"low\"]\ndefault = \"low\""));
-    place.put("pos.toml", &text.replace(SEVERAL, &format!("{SEVERAL}\npositive = \"low\"")));
+    place.put(
+        "one.toml",
+        &text.replace(SEVERAL, "values = [\"low\"]\ndefault = \"low\""),
+    );
+    place.put(
+        "pos.toml",
+        &text.replace(SEVERAL, &format!("{SEVERAL}\npositive = \"low\"")),
+    );
     for (flags, words) in [
         ("--schema s.toml --loss logistic", "take softmax"),
         ("--schema s.toml --loss absolute", "take softmax"),
-        ("--schema s.toml --loss quadratic:logistic --rank 1 --ball 2", "take softmax"),
+        (
+            "--schema s.toml --loss quadratic:logistic --rank 1 --ball 2",
+            "take softmax",
+        ),
         ("--schema two.toml --loss softmax", "take logistic"),
         ("--schema number.toml --loss softmax", "loss of residuals"),
-        ("--schema number.toml", "loss of residuals"),
+        (
+            "--schema number.toml --loss logistic",
+            "loss of two classes",
+        ),
         ("--schema one.toml", "two values or more"),
         ("--schema pos.toml", "leave `positive` out"),
         ("--schema s.toml --positive low", "leave `positive` out"),
         ("--schema s.toml --objective auc", "has 3"),
-        ("--schema s.toml --objective group-dro --group c", "not two values"),
+        (
+            "--schema s.toml --objective group-dro --group c",
+            "not two values",
+        ),
         ("--schema s.toml --group c", "not two values"),
         ("--schema s.toml --hidden 8", "--hidden"),
         ("--schema s.toml --ball 3", "--ball"),
         ("--schema s.toml --project 2", "several classes"),
         ("--schema s.toml --solver sosp --population", "one output"),
         ("--schema s.toml --loss softmaxx", "did you mean softmax"),
-        ("--schema s.toml --loss quadratic:softmax", "several outputs"),
+        (
+            "--schema s.toml --loss quadratic:softmax",
+            "several outputs",
+        ),
         ("--schema s.toml --loss softmax:3", "softmax"),
         ("--schema s.toml --label x", "numbers"),
     ] {
@@ -160,14 +193,21 @@ fn what_several_classes_cannot_do_is_refused_with_a_remedy() {
         let text = stderr(&out);
         assert_eq!(out.status.code(), Some(1), "{flags}: {text}");
         assert!(text.contains(words), "{flags}: {text}");
-        assert!(!place.path("l").exists() && !place.path("out/model.json").exists(), "{flags}");
+        assert!(
+            !place.path("l").exists() && !place.path("out/model.json").exists(),
+            "{flags}"
+        );
     }
-    place.ok(&format!("{TRAIN} --solver noisy-gd --max-steps 3 --out out --quiet"));
+    place.ok(&format!(
+        "{TRAIN} --solver noisy-gd --max-steps 3 --out out --quiet"
+    ));
     let out = place.run("certify --model out/model.json --data t.csv --epsilon 1");
     assert_eq!(out.status.code(), Some(1));
     assert!(stderr(&out).contains("several classes"), "{}", stderr(&out));
     // A model whose classes were edited is none.
-    let edited = place.read("out/model.json").replacen("\"mid\"", "\"middle\"", 1);
+    let edited = place
+        .read("out/model.json")
+        .replacen("\"mid\"", "\"middle\"", 1);
     place.put("edited.json", &edited);
     let out = place.run("predict --model edited.json --data test.csv");
     assert_eq!(out.status.code(), Some(1), "{}", stderr(&out));
@@ -177,13 +217,23 @@ fn what_several_classes_cannot_do_is_refused_with_a_remedy() {
 fn a_plan_of_several_classes_needs_their_number() {
     let place = Place::new();
     let plan = "plan noisy-gd --records 60000 --dim 785 --epsilon 1 --delta 1e-6 --loss softmax";
-    let json: Value = serde_json::from_str(&place.ok(&format!("{plan} --classes 10 --json"))).unwrap();
+    let json: Value =
+        serde_json::from_str(&place.ok(&format!("{plan} --classes 10 --json"))).unwrap();
     assert_eq!(json["dim"], 7850);
     // L0 = sqrt 2 for rows of norm 1, which is below sqrt(2 L1 ln 10) = 1.517.
     let trivial = json["trivial_bound"].as_f64().unwrap();
     assert!((trivial - 2f64.sqrt()).abs() < 1e-9, "{trivial}");
-    for flags in ["", " --classes 2", " --classes 1001", " --classes 10 --hidden 4"] {
-        assert_eq!(place.run(&format!("{plan}{flags}")).status.code(), Some(1), "{flags}");
+    for flags in [
+        "",
+        " --classes 2",
+        " --classes 1001",
+        " --classes 10 --hidden 4",
+    ] {
+        assert_eq!(
+            place.run(&format!("{plan}{flags}")).status.code(),
+            Some(1),
+            "{flags}"
+        );
     }
     let other = plan.replace("softmax", "logistic --classes 3");
     assert_eq!(place.run(&other).status.code(), Some(1));

@@ -215,7 +215,8 @@ impl ArrayFiles {
         let mut labels: Vec<(u64, String)> = counts.into_iter().map(|(k, n)| (n, k)).collect();
         if (3..=MOST_DRAFTED).contains(&labels.len()) {
             // In the order of the numbers that they are.
-            labels.sort_by_key(|(_, text)| text.parse().map_or(i64::MAX, |x: f64| (x * 1e6) as i64));
+            labels
+                .sort_by_key(|(_, text)| text.parse().map_or(i64::MAX, |x: f64| (x * 1e6) as i64));
         } else {
             labels.sort();
         }

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use super::column::{
-    Category, Classes, ColumnKind, Label, LabelKind, LabelRange, Number, Several,
-    Transform,
+    Category, Classes, ColumnKind, Label, LabelKind, LabelRange, Number, Several, Transform,
 };
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawColumn, RawDefault, RawKind, RawLabel, RawLabelKind};

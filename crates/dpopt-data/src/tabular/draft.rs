@@ -120,7 +120,7 @@ fn is_date(text: &[u8]) -> bool {
 /// says so in its first lines.
 ///
 /// Numbers and categories are guessed; the last column is the label if it has two values (the
-/// rarer one positive) or a few more. Otherwise the `[label]` section is left for a person to write, and the
+/// rarer one positive) or a few more and no number among them. Otherwise the `[label]` section is left for a person to write, and the
 /// draft does not load until then.
 ///
 /// # Errors
@@ -239,7 +239,10 @@ fn write_draft(
             writeln!(out, "[label]")?;
             writeln!(out, "column = {}", quoted(name))?;
             let listed = list(listed.into_iter().map(quoted));
-            writeln!(out, "values = {listed} # all of them, for a model of several classes")?;
+            writeln!(
+                out,
+                "values = {listed} # all of them, for a model of several classes"
+            )?;
             let common = values.first().copied().unwrap_or_default();
             writeln!(
                 out,
@@ -262,7 +265,7 @@ fn write_draft(
         }
         None => writeln!(
             out,
-            "# The last column does not have two values or a few more: name the label, and remove its\n\
+            "# The last column does not have two values or a few texts: name the label, and remove its\n\
              # [[column]] below.\n\
              # [label]\n# column = \"..\"\n# values = [\"..\", \"..\"]\n\
              # positive = \"..\"  # left out where there are more than two values\n# default = \"..\"\n\
@@ -274,14 +277,14 @@ fn write_draft(
     Ok(())
 }
 
-/// The last column, if it has two values, or a few more that are not all numbers (whether those are classes a person knows): its name, and
+/// The last column, if it has two values, or a few more of which none is a number (whether those are classes a person knows): its name, and
 /// the values, the commonest first.
 fn label<'a>(names: &'a [String], columns: &'a [Seen]) -> Option<(&'a str, Vec<&'a str>)> {
     let (name, seen) = (names.last()?, columns.last()?);
     let values = seen.values();
     let few = match values.len() {
         2 => true,
-        count => (3..=MOST_CODES).contains(&count) && seen.numbers < seen.fields,
+        count => (3..=MOST_CODES).contains(&count) && seen.numbers == 0,
     };
     (few && seen.counts.len() == values.len() && !seen.overflow).then_some((name, values))
 }

@@ -317,7 +317,9 @@ pub enum SchemaProblem {
     #[error("two values or more are needed, got {0}")]
     NotTwoValues(usize),
     /// More values than a label may have.
-    #[error("{values} values, at most {limit} can be told apart; a label that is a number has `kind = \"number\"`")]
+    #[error(
+        "{values} values, at most {limit} can be told apart; a label that is a number has `kind = \"number\"`"
+    )]
     TooManyValues {
         /// Values listed.
         values: usize,

@@ -37,8 +37,8 @@ pub use crate::formats::MAX_LINE_BYTES;
 pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, check, check_from};
 pub use column::{
-    ArrayColumns, Category, Classes, Column, ColumnKind, Label, LabelKind, LabelRange, Number, Several,
-    Share, Transform,
+    ArrayColumns, Category, Classes, Column, ColumnKind, Label, LabelKind, LabelRange, Number,
+    Several, Share, Transform,
 };
 #[cfg(feature = "parquet")]
 pub use convert::convert_parquet;

@@ -146,10 +146,7 @@ impl Loss for Softmax {
     }
 
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
-        Self::cross_entropy(
-            &self.outputs(record.row, point),
-            self.class(record.label),
-        )
+        Self::cross_entropy(&self.outputs(record.row, point), self.class(record.label))
     }
 }
 
