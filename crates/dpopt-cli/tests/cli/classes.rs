@@ -109,7 +109,7 @@ fn every_solver_runs_on_several_classes_or_is_refused() {
             ""
         };
         let flags = format!(
-            "{TRAIN} --solver {solver}{radius}{goldstein} --max-steps 5 --json --out {solver} --ledger {solver}.ledger --budget 3 --budget-delta 1e-6"
+            "{TRAIN} --solver {solver}{radius}{goldstein} --max-steps 5 --json --out {solver} --ledger {solver}.ledger --budget 30 --budget-delta 1e-6"
         );
         let out = place.run(&flags);
         match out.status.code() {
@@ -133,8 +133,8 @@ fn every_solver_runs_on_several_classes_or_is_refused() {
     };
     let text = refused("--solver goldstein-envelope --goldstein-radius 1");
     assert!(text.contains("goldstein-envelope"), "{text}");
-    let text = refused("--solver recursive-gd --radius 5");
-    assert!(text.contains("recursive-gd"), "{text}");
+    let text = refused("--solver recursive-sgd --radius 5");
+    assert!(text.contains("recursive-sgd"), "{text}");
 }
 
 /// What several classes can't do ends with 1 and a remedy, and leaves no ledger.

@@ -288,7 +288,7 @@ fn what_does_not_go_with_a_number_is_refused_by_name() {
             "--loss logistic",
             &["--loss", "logistic", "two classes", "\"y\""][..],
         ),
-        ("", &["--loss", "logistic"]),
+        ("--loss softmax", &["--loss", "softmax", "three classes"]),
         ("--loss hinge --hidden 4", &["--loss", "hinge"]),
         (
             "--loss pinball:0.5 --positive 40",
