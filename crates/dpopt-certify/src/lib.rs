@@ -13,9 +13,10 @@
 //!
 //! A closed form is a [`Problem`], a [`SecondOrderProblem`] or a [`GoldsteinProblem`], with its
 //! constants. [`auc`], [`accuracy`], [`majority_accuracy`] and [`log_loss`] say how good a linear
-//! classifier is on public data.
+//! classifier is on public data, [`Confusion`] how well several classes are told apart.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod confusion;
 mod error;
 mod first;
 mod goldstein;
@@ -34,6 +35,7 @@ mod tests;
 mod value_function;
 mod window;
 
+pub use confusion::{Confusion, class_of, largest};
 pub use dpopt_solver::KlCondition;
 pub use error::CertificateError;
 pub use first::{FirstOrder, first_order};

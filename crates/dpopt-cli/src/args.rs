@@ -282,7 +282,7 @@ pub(crate) fn loss_help() -> String {
         shown.collect::<Vec<_>>().join(", ")
     };
     format!(
-        "Loss of a record: {}; with kinks, for the goldstein solvers and those without a bound: {}. `quadratic:` before a name makes it \
+        "Loss of a record; default logistic, softmax where the label has three values or more, huber where it is a number: {}, softmax; with kinks, for the goldstein solvers and those without a bound: {}. `quadratic:` before a name makes it \
          one of ||U^T row||^2 - 1, U a factor of --rank columns: for tables of differences, and for measured squares",
         named(false),
         named(true)
@@ -296,7 +296,8 @@ pub(crate) fn loss(name: &str) -> Result<Glm, String> {
     name.parse::<Glm>().map_err(|error| match error {
         LossNameError::Unknown => {
             let names: Vec<String> = Glm::ALL.map(|loss| bare(&loss.to_string())).into();
-            let meant = hint(&bare(name), names.iter().map(String::as_str));
+            let names = names.iter().map(String::as_str).chain(["softmax"]);
+            let meant = hint(&bare(name), names);
             format!("{error}{meant}")
         }
         error => error.to_string(),

@@ -82,6 +82,8 @@ pub(crate) struct CertifyArgs {
     json: bool,
 }
 
+/// Why there is none of several classes.
+const OF_CLASSES: &str = "a model of several classes has no certificate of second order here";
 /// What the file of a certificate is known by.
 const FORMAT: &str = "dpopt-certificate-1";
 
@@ -137,6 +139,9 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         })?
         .with_label_bound(clip(1.0)?);
     let link = model.link()?;
+    let Some(phi) = loss.scalar() else {
+        return Err(CliError::flag("--model", OF_CLASSES));
+    };
     // At this point, and not on a ball: a certificate is of the point alone.
     let constants = match link {
         // At 0 all gradients are, and a bound has to be above that.
@@ -144,9 +149,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
             link.constants_within(data.row_norm(), data.label_bound())
         }
         Some(link) => link.constants_of(&point, data.row_norm(), data.label_bound()),
-        None => loss
-            .phi
-            .constants_within(data.row_norm(), data.label_bound()),
+        None => phi.constants_within(data.row_norm(), data.label_bound()),
     };
     let facts = PublicFacts::glm(
         data.public_records(),
@@ -194,7 +197,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
             &point,
         )?,
         None => {
-            let means = PrivateMean::new(&data, loss.phi, curator)?;
+            let means = PrivateMean::new(&data, phi, curator)?;
             release(&plan, means, threads, &point)?
         }
     };
@@ -299,8 +302,10 @@ fn is_certificate(path: &Path) -> bool {
 fn certifiable(model: &Model) -> Result<Vec<f64>, CliError> {
     let smooth = Glm::SMOOTH
         .iter()
-        .any(|smooth| discriminant(smooth) == discriminant(&model.loss.phi));
-    let problem = if model.is_network() {
+        .any(|smooth| model.loss.scalar().as_ref().map(discriminant) == Some(discriminant(smooth)));
+    let problem = if model.loss == LossName::Softmax {
+        OF_CLASSES.to_owned()
+    } else if model.is_network() {
         "a network of hidden units has no certificate of second order here".to_owned()
     } else if !smooth {
         format!(

@@ -531,6 +531,7 @@ impl ChooseArgs {
                 solver => self.plain(solver, facts, &extra, budget)?,
             },
         };
+        fit.check_plan(&*plan)?;
         Ok(Chosen {
             solver: AnySolver::Minimiser(solver),
             plan,

@@ -5,14 +5,17 @@ use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::oracle::{Glm, PublicData};
 use serde::Serialize;
 
-use crate::fit::Fit;
+use crate::classes::{SeveralMetrics, several};
+use crate::fit::{Fit, Head};
 
 /// Metrics on a test set that was declared public.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum TestMetrics {
     /// Of a label of two values.
     Classes(ClassMetrics),
+    /// Of a label of more.
+    Several(SeveralMetrics),
     /// Of a label that is a number.
     Number(NumberMetrics),
 }
@@ -40,6 +43,10 @@ pub(crate) struct NumberMetrics {
     pub(crate) test_loss_in_label_units: bool,
     /// Mean of the absolute residuals, in the unit of the label.
     pub(crate) test_absolute_error: f64,
+    /// Root of the mean of their squares, in the unit of the label.
+    pub(crate) test_root_mean_square_error: f64,
+    /// R^2: one less the mean of their squares over the variance of the labels of the test set; none where those are all the same.
+    pub(crate) test_r2: Option<f64>,
     /// Share of the labels below their prediction, those equal to it counted half: for a pinball loss its quantile, at best.
     pub(crate) test_coverage: f64,
 }
@@ -54,17 +61,25 @@ pub(crate) fn evaluate(
     fit: &Fit,
     label: &Label,
 ) -> Result<TestMetrics, MetricError> {
+    let phi = match (fit.head, label.several()) {
+        (Head::Scalar(phi), _) => phi,
+        (Head::Classes(_), Some(label)) => {
+            return several(test, point, fit, label).map(TestMetrics::Several);
+        }
+        // A model of several classes is of such a label.
+        (Head::Classes(_), None) => return Err(MetricError::OneClass),
+    };
     let design = test.design();
     let scores: Vec<f64> = (0..design.rows())
         .map(|i| fit.score(design.row(i), point))
         .collect();
     match label.range() {
-        Some(range) => numbers(&scores, test.labels(), fit.loss, range).map(TestMetrics::Number),
-        None => classes(&scores, test.labels(), fit).map(TestMetrics::Classes),
+        Some(range) => numbers(&scores, test.labels(), phi, range).map(TestMetrics::Number),
+        None => classes(&scores, test.labels(), phi).map(TestMetrics::Classes),
     }
 }
 
-fn classes(scores: &[f64], labels: &[f32], fit: &Fit) -> Result<ClassMetrics, MetricError> {
+fn classes(scores: &[f64], labels: &[f32], phi: Glm) -> Result<ClassMetrics, MetricError> {
     Ok(ClassMetrics {
         test_records: scores.len(),
         majority_accuracy: majority_accuracy(labels)?,
@@ -73,7 +88,7 @@ fn classes(scores: &[f64], labels: &[f32], fit: &Fit) -> Result<ClassMetrics, Me
             Err(MetricError::OneClass) => None,
             found => Some(found?),
         },
-        test_log_loss: match fit.loss {
+        test_log_loss: match phi {
             Glm::Logistic => Some(log_loss(scores, labels)?),
             _ => None,
         },
@@ -102,12 +117,17 @@ fn numbers(
         let pairs = scores.iter().zip(labels);
         pairs.map(|(z, y)| of(*z, f64::from(*y))).sum::<f64>() / records
     };
+    let square = mean(&|z, y| (z - y).powi(2));
+    let middle = mean(&|_, y| y);
+    let variance = mean(&|_, y| (y - middle).powi(2));
     let unit = if is_linear(loss) { range.half() } else { 1.0 };
     Ok(NumberMetrics {
         test_records: scores.len(),
         test_loss: unit * mean(&|z, y| loss.value(z, y)),
         test_loss_in_label_units: is_linear(loss),
         test_absolute_error: range.half() * mean(&|z, y| (z - y).abs()),
+        test_root_mean_square_error: range.half() * square.sqrt(),
+        test_r2: (variance > 0.0).then(|| 1.0 - square / variance),
         test_coverage: mean(&|z, y| match y.total_cmp(&z) {
             std::cmp::Ordering::Less => 1.0,
             std::cmp::Ordering::Equal => 0.5,

@@ -3,7 +3,9 @@
 use clap::Args;
 use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::linalg::Row;
-use dpopt::oracle::{Activation, Constants, Glm, Network, QuadraticLink};
+use dpopt::nonconvex::{GlmRun, Plan, needs_one_product};
+use dpopt::oracle::{Activation, Constants, Glm, Network, PrivateData, QuadraticLink, Softmax};
+use dpopt::privacy::Curator;
 
 use crate::args;
 use crate::error::CliError;
@@ -67,11 +69,19 @@ impl std::str::FromStr for FactorSeed {
     }
 }
 
+/// How outputs are compared with a label.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Head {
+    /// One output: the scalar function of a quadratic loss, too.
+    Scalar(Glm),
+    /// One for each class.
+    Classes(Softmax),
+}
+
 /// A model before it is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Fit {
-    /// Of one number: the scalar function of a quadratic loss.
-    pub(crate) loss: Glm,
+    pub(crate) head: Head,
     pub(crate) network: Option<Network>,
     pub(crate) link: Option<QuadraticLink>,
     /// Seed of the weights that the run starts from; none where it starts elsewhere.
@@ -86,28 +96,49 @@ impl NetworkArgs {
 }
 
 impl Fit {
-    /// `rank`: of a factor.
+    /// `rank`: of a factor; `classes`: how many there are, for softmax.
     pub(crate) fn new(
-        name: LossName,
+        loss: LossName,
         args: &NetworkArgs,
         (of_link, rank): (LinkArgs, Option<u64>),
+        classes: Option<usize>,
     ) -> Result<Self, CliError> {
-        let loss = name.phi;
-        let link = of_link.link(name, rank)?;
+        let link = of_link.link(loss, rank)?;
         if args.hidden.is_some() && link.is_some() {
-            let problem = format!("{name} is of a factor, and has no hidden units");
+            let problem = format!("{loss} is of a factor, and has no hidden units");
             return Err(CliError::flag("--hidden", problem));
         }
-        if args.hidden.is_some() && loss == Glm::Relu {
+        let Some(phi) = loss.scalar() else {
+            if args.hidden.is_some() {
+                let problem = "softmax is of a linear model, and has no hidden units";
+                return Err(CliError::flag("--hidden", problem));
+            }
+            let classes = classes
+                .filter(|classes| *classes > 2)
+                .and_then(Softmax::new);
+            return match classes {
+                Some(classes) => Ok(Self {
+                    head: Head::Classes(classes),
+                    network: None,
+                    link: None,
+                    seed: None,
+                }),
+                None => Err(CliError::flag(
+                    "--loss",
+                    "softmax is for three classes or more",
+                )),
+            };
+        };
+        if args.hidden.is_some() && phi == Glm::Relu {
             let problem = "relu has no slope at an output of 0, which is where a network starts for every record, so it would never move; \
                            take absolute or another loss";
             return Err(CliError::flag("--loss", problem));
         }
-        let network = |units| Network::new(units, args.activation, loss);
+        let network = |units| Network::new(units, args.activation, phi);
         let network = args.hidden.map(network).transpose();
         let network = network.map_err(|error| CliError::flag("--hidden", error.to_string()))?;
         Ok(Self {
-            loss,
+            head: Head::Scalar(phi),
             network,
             link,
             seed: None,
@@ -116,9 +147,18 @@ impl Fit {
 
     /// What the loss is called.
     pub(crate) fn name(&self) -> LossName {
-        LossName {
-            phi: self.loss,
-            quadratic: self.link.is_some(),
+        match (self.head, self.link) {
+            (Head::Classes(_), _) => LossName::Softmax,
+            (Head::Scalar(phi), Some(_)) => LossName::Quadratic(phi),
+            (Head::Scalar(phi), None) => LossName::Linear(phi),
+        }
+    }
+
+    /// The loss of several classes, where it is one.
+    pub(crate) fn classes(&self) -> Option<Softmax> {
+        match self.head {
+            Head::Classes(classes) => Some(classes),
+            Head::Scalar(_) => None,
         }
     }
 
@@ -152,26 +192,42 @@ impl Fit {
 
     /// Refuses a projection of a network's rows.
     pub(crate) fn check_projected(&self, projects: bool) -> Result<(), CliError> {
-        if projects && (self.network.is_some() || self.link.is_some()) {
-            let problem = "projections are for losses of <w, x>, and that of a network or of a factor is none";
+        if projects && (self.network.is_some() || self.link.is_some() || self.classes().is_some()) {
+            let problem = "projections are for losses of <w, x>, and that of a network, of a factor or of several classes is none";
             return Err(CliError::flag("--project", problem));
         }
         Ok(())
     }
 
     /// Refuses a loss of classes for numbers, and the other way round.
-    pub(crate) fn check_label(&self, label: &Label) -> Result<(), CliError> {
-        let (loss, column) = (self.loss, &label.column);
-        let problem = match label.range() {
-            Some(LabelRange { min, max, .. }) if loss.is_classification() => format!(
-                "{loss} is a loss of two classes, and the label {column:?} is a number from {min} to {max}; take pinball, absolute or \
-                 another loss of residuals"
+    pub(crate) fn check_label(loss: LossName, label: &Label) -> Result<(), CliError> {
+        let column = &label.column;
+        let kink = matches!(loss.scalar(), Some(Glm::Pinball(_)));
+        let problem = match (label.range(), label.several(), loss.scalar()) {
+            (Some(LabelRange { min, max, .. }), _, None) => format!(
+                "{loss} is a loss of three classes or more, and the label {column:?} is a number from {min} to {max}; take squared, huber, \
+                 absolute or another loss of residuals"
             ),
-            Some(_) if loss == Glm::Relu => format!(
+            (Some(LabelRange { min, max, .. }), _, Some(phi)) if phi.is_classification() => {
+                format!(
+                    "{loss} is a loss of two classes, and the label {column:?} is a number from {min} to {max}; take pinball, absolute or \
+                     another loss of residuals"
+                )
+            }
+            (Some(_), _, Some(Glm::Relu)) => format!(
                 "relu is a loss of the positive part of the output, and predictions of the number {column:?} are the output itself; take \
                  absolute or another loss of residuals"
             ),
-            None if matches!(loss, Glm::Pinball(_)) => format!(
+            (None, Some(several), Some(_)) => format!(
+                "{loss} is of one output, and the label {column:?} has {} values; take softmax, which is the default for it, or list two \
+                 values in the schema's [label]",
+                several.values.len()
+            ),
+            (None, None, None) => format!(
+                "softmax is a loss of three classes or more, and the label {column:?} has two values; take logistic, which is the same \
+                 model with half of the weights"
+            ),
+            (None, None, Some(_)) if kink => format!(
                 "{loss} is a loss of numbers, and the label {column:?} has two values; take logistic or another loss of classes, or say \
                  `kind = \"number\"` in the schema's [label]"
             ),
@@ -180,10 +236,26 @@ impl Fit {
         Err(CliError::flag("--loss", problem))
     }
 
+    /// Refuses a plan that several classes have no answers for.
+    pub(crate) fn check_plan(&self, plan: &dyn Plan) -> Result<(), CliError> {
+        if self.classes().is_some() && needs_one_product(plan) {
+            let problem = format!(
+                "{} is for losses of one inner product <w, x>, and softmax is of {} of them",
+                plan.name(),
+                self.width()
+            );
+            return Err(CliError::flag("--solver", problem));
+        }
+        Ok(())
+    }
+
     /// A network or a factor in words, for checkpoints; none for a linear score, of which those of 0.1 are.
     pub(crate) fn named(&self) -> Option<String> {
         if let Some(link) = self.link {
             return Some(format!("a factor of {} columns", link.rank()));
+        }
+        if let Some(classes) = self.classes() {
+            return Some(format!("a linear model of {} classes", classes.classes()));
         }
         self.network.map(|network| {
             let (units, activation) = (network.units(), network.activation());
@@ -193,10 +265,11 @@ impl Fit {
 
     /// Parameters for each feature.
     pub(crate) fn width(&self) -> usize {
-        match (self.network, self.link) {
-            (Some(network), _) => network.units(),
-            (None, Some(link)) => link.rank(),
-            (None, None) => 1,
+        match (self.network, self.link, self.classes()) {
+            (Some(network), ..) => network.units(),
+            (None, Some(link), _) => link.rank(),
+            (None, None, Some(classes)) => classes.classes(),
+            (None, None, None) => 1,
         }
     }
 
@@ -207,15 +280,16 @@ impl Fit {
 
     /// Of a factor on its ball, with the gap at any factor as short as one that runs start from.
     pub(crate) fn constants(&self, row_norm: f64, label_bound: Option<f64>) -> Constants {
-        match (self.network, self.link) {
-            (Some(network), _) => network.constants_within(row_norm, label_bound),
-            (None, Some(link)) => {
+        match (self.head, self.network, self.link) {
+            (Head::Classes(classes), ..) => classes.constants(row_norm),
+            (_, Some(network), _) => network.constants_within(row_norm, label_bound),
+            (_, None, Some(link)) => {
                 let start = start_length(row_norm);
                 let mut constants = link.constants_within(row_norm, label_bound);
                 constants.initial_gap = link.gap_within(start, row_norm, label_bound);
                 constants
             }
-            (None, None) => self.loss.constants_within(row_norm, label_bound),
+            (Head::Scalar(phi), None, None) => phi.constants_within(row_norm, label_bound),
         }
     }
 
@@ -229,7 +303,7 @@ impl Fit {
         }
     }
 
-    /// The output for a row.
+    /// The output for a row, of models with one.
     pub(crate) fn score(&self, row: Row<'_>, point: &[f64]) -> f64 {
         match (self.network, self.link) {
             (Some(network), _) => network.output(row, point),
@@ -242,6 +316,22 @@ impl Fit {
 /// Of the factors that runs start from: then no row of norm `row_norm` is above the threshold of 1.
 fn start_length(row_norm: f64) -> f64 {
     1.0 / row_norm
+}
+
+impl Fit {
+    /// A run on these records.
+    pub(crate) fn run<'a>(&self, data: &'a PrivateData, curator: Curator) -> GlmRun<'a> {
+        let run = match self.head {
+            Head::Scalar(phi) => GlmRun::new(data, phi, curator),
+            Head::Classes(classes) => GlmRun::of_classes(data, classes, curator),
+        };
+        run.of_network(self.network).of_link(self.link)
+    }
+
+    /// The outputs for a row, of models with several.
+    pub(crate) fn outputs(&self, row: Row<'_>, point: &[f64]) -> Option<Vec<f64>> {
+        Some(self.classes()?.outputs(row, point))
+    }
 }
 
 impl std::fmt::Display for Fit {
@@ -275,14 +365,11 @@ mod tests {
         for phi in Glm::SMOOTH {
             let mut longest = 0.0f64;
             let mut longer = 0.0f64;
-            let name = LossName {
-                phi,
-                quadratic: true,
-            };
+            let name = LossName::Quadratic(phi);
             let mut gap = f64::NAN;
             for (rank, seed) in [(1u64, 0u64), (1, 7), (2, 1), (3, 2)] {
                 let ball = LinkArgs { ball: Some(4.0) };
-                let fit = Fit::new(name, &none, (ball, Some(rank))).unwrap();
+                let fit = Fit::new(name, &none, (ball, Some(rank)), None).unwrap();
                 gap = fit.constants(row_norm, Some(1.0)).initial_gap;
                 let at = Fit {
                     seed: Some(seed),

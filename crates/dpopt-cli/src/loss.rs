@@ -1,8 +1,9 @@
-//! The name of a loss: of <w, x>, or of the squared length of a row seen through a factor.
+//! The name of a loss: of <w, x>, of the squared length of a row seen through a factor, or of several classes.
 
 use std::num::NonZeroUsize;
 
 use clap::Args;
+use dpopt::data::tabular::Label;
 use dpopt::oracle::{Glm, QuadraticLink, Scale};
 use dpopt::privacy::ClipNorm;
 use serde::{Deserialize, Serialize};
@@ -13,34 +14,58 @@ use crate::error::CliError;
 /// What stands before the scalar loss.
 const QUADRATIC: &str = "quadratic:";
 
-/// A scalar loss, and what it is a loss of.
+/// The loss of several classes.
+const SOFTMAX: &str = "softmax";
+
+/// What a model is fitted by.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(crate) struct LossName {
-    pub(crate) phi: Glm,
-    /// Of ||U^T x||^2 - 1, and not of <w, x>.
-    pub(crate) quadratic: bool,
+pub(crate) enum LossName {
+    /// A scalar loss of <w, x>.
+    Linear(Glm),
+    /// One of ||U^T x||^2 - 1.
+    Quadratic(Glm),
+    /// The cross-entropy of several classes.
+    Softmax,
 }
 
 impl LossName {
-    /// A loss of <w, x>.
-    pub(crate) fn linear(phi: Glm) -> Self {
-        Self {
-            phi,
-            quadratic: false,
+    /// The loss where none is asked for.
+    pub(crate) fn default_for(label: &Label) -> Self {
+        match (label.several(), label.range()) {
+            (Some(_), _) => Self::Softmax,
+            // Half the square of the residual, but for labels that are more than two thirds of the range away.
+            (None, Some(_)) => {
+                let huber = Glm::ALL
+                    .into_iter()
+                    .find(|loss| matches!(loss, Glm::Huber(_)));
+                Self::Linear(huber.unwrap_or(Glm::Absolute))
+            }
+            (None, None) => Self::Linear(Glm::Logistic),
+        }
+    }
+
+    /// The scalar loss, where it is one.
+    pub(crate) fn scalar(self) -> Option<Glm> {
+        match self {
+            Self::Linear(phi) | Self::Quadratic(phi) => Some(phi),
+            Self::Softmax => None,
         }
     }
 
     /// Whether it is the logistic loss of <w, x>.
     pub(crate) fn is_logistic_score(self) -> bool {
-        self == Self::linear(Glm::Logistic)
+        self == Self::Linear(Glm::Logistic)
     }
 }
 
 impl std::fmt::Display for LossName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.quadratic { QUADRATIC } else { "" })?;
-        self.phi.fmt(f)
+        match self {
+            Self::Linear(phi) => phi.fmt(f),
+            Self::Quadratic(phi) => write!(f, "{QUADRATIC}{phi}"),
+            Self::Softmax => f.write_str(SOFTMAX),
+        }
     }
 }
 
@@ -48,12 +73,12 @@ impl std::str::FromStr for LossName {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let (phi, quadratic) = match name.strip_prefix(QUADRATIC) {
-            Some(phi) => (phi, true),
-            None => (name, false),
-        };
-        let phi = args::loss(phi)?;
-        Ok(Self { phi, quadratic })
+        match name.strip_prefix(QUADRATIC) {
+            _ if name == SOFTMAX => Ok(Self::Softmax),
+            Some(SOFTMAX) => Err("softmax is of several outputs, and a factor has one".to_owned()),
+            Some(phi) => args::loss(phi).map(Self::Quadratic),
+            None => args::loss(name).map(Self::Linear),
+        }
     }
 }
 
@@ -87,17 +112,19 @@ impl LinkArgs {
         loss: LossName,
         rank: Option<u64>,
     ) -> Result<Option<QuadraticLink>, CliError> {
-        if !loss.quadratic {
-            return match self.ball {
-                Some(_) => {
-                    let problem = format!(
-                        "{loss} has no use for it; it is of use with --loss quadratic:{loss}"
-                    );
-                    Err(CliError::flag("--ball", problem))
-                }
-                None => Ok(None),
-            };
-        }
+        let phi = match loss {
+            LossName::Quadratic(phi) => phi,
+            _ if self.ball.is_none() => return Ok(None),
+            LossName::Linear(phi) => {
+                let problem =
+                    format!("{phi} has no use for it; it is of use with --loss quadratic:{phi}");
+                return Err(CliError::flag("--ball", problem));
+            }
+            LossName::Softmax => {
+                let problem = "softmax has no use for it; it is of use with --loss quadratic:...";
+                return Err(CliError::flag("--ball", problem));
+            }
+        };
         let missing = |flag, what: &str| CliError::flag(flag, format!("{loss} needs it: {what}"));
         let rank = rank.ok_or_else(|| missing("--rank", "the number of columns of the factor"))?;
         let ball = self
@@ -106,7 +133,7 @@ impl LinkArgs {
         let columns = usize::try_from(rank).ok().and_then(NonZeroUsize::new);
         let columns =
             columns.ok_or_else(|| CliError::flag("--rank", "too large for this machine"))?;
-        link(loss.phi, columns, ball).map(Some)
+        link(phi, columns, ball).map(Some)
     }
 }
 

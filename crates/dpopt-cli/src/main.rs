@@ -16,6 +16,7 @@ mod certify;
 mod check;
 mod checkpoints;
 mod choose;
+mod classes;
 mod clock;
 mod convert;
 mod error;

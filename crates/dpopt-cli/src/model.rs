@@ -5,13 +5,13 @@ use std::path::Path;
 
 use dpopt::data::tabular::Schema;
 use dpopt::linalg::Design;
-use dpopt::oracle::{Network, PublicOrder, QuadraticLink};
+use dpopt::oracle::{Network, PublicOrder, QuadraticLink, Softmax};
 use serde::{Deserialize, Serialize};
 
 use crate::args::AnySolver;
 use crate::certified::Certified;
 use crate::error::CliError;
-use crate::fit::Fit;
+use crate::fit::{Fit, Head};
 use crate::loss::{self, LossName};
 use crate::objective::Objective;
 use crate::second_order::SecondOrder;
@@ -19,7 +19,7 @@ use crate::statement::Statement;
 
 const FORMAT: &str = "dpopt-model-1";
 
-/// A linear model of a table, a network with one hidden layer, or a factor.
+/// A linear model of a table, of several classes too, a network with one hidden layer, or a factor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Model {
     format: String,
@@ -28,6 +28,9 @@ pub(crate) struct Model {
     /// What it was trained for, where that is not the mean loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) objective: Option<Trained>,
+    /// Of several classes: those of the schema, in the order of the weights of a feature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) classes: Option<Vec<String>>,
     /// None for a linear model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hidden: Option<Hidden>,
@@ -105,7 +108,7 @@ impl Factor {
     }
 }
 
-/// The weight of one feature: one for each hidden unit or column of a factor, where there are any.
+/// The weight of one feature: one for each class, hidden unit or column of a factor, where there are any.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Weight {
     feature: String,
@@ -140,6 +143,17 @@ impl Model {
     ) -> Self {
         let names = schema.feature_names().into_iter();
         let width = fit.width();
+        let of_classes;
+        let point = match fit.classes() {
+            // A point has the weights of a class together.
+            Some(_) => {
+                let features = point.len() / width;
+                let of = |at: usize| point[at % width * features + at / width];
+                of_classes = (0..point.len()).map(of).collect::<Vec<f64>>();
+                &of_classes
+            }
+            None => point,
+        };
         let weights = names
             .zip(point.chunks(width))
             .map(|(feature, weights)| Weight {
@@ -150,11 +164,13 @@ impl Model {
                 },
             })
             .collect();
+        let several = schema.label().several();
         Self {
             format: FORMAT.to_owned(),
             solver,
             loss: fit.name(),
             objective,
+            classes: several.map(|several| several.values.clone()),
             hidden: fit.network.map(|network| Hidden {
                 output_weights: network.output_weights(),
                 network,
@@ -196,22 +212,34 @@ impl Model {
         let names = model.schema.feature_names();
         let network = model.hidden.as_ref().map(|hidden| &hidden.network);
         if let Some(network) = network
-            && LossName::linear(network.head()) != model.loss
+            && LossName::Linear(network.head()) != model.loss
         {
             return Err(bad("its hidden layer is for another loss".to_owned()));
         }
         let link = model.link().map_err(|error| bad(error.to_string()))?;
         let other = match (&link, &model.factor) {
             (Some(link), Some(factor)) => link.threshold() != factor.threshold || network.is_some(),
-            (link, factor) => link.is_some() || factor.is_some() || model.loss.quadratic,
+            (link, factor) => {
+                let quadratic = matches!(model.loss, LossName::Quadratic(_));
+                link.is_some() || factor.is_some() || quadratic
+            }
         };
         if other {
             return Err(bad("its factor is for another loss".to_owned()));
         }
-        let width = match (network, &link) {
-            (Some(network), _) => network.units(),
-            (None, Some(link)) => link.rank(),
-            (None, None) => 1,
+        let several = model.schema.label().several();
+        if several.map(|several| &several.values) != model.classes.as_ref()
+            || several.is_some() != (model.loss == LossName::Softmax)
+        {
+            return Err(bad(
+                "its classes are not those of its schema's label".to_owned()
+            ));
+        }
+        let width = match (network, &link, several) {
+            (Some(network), ..) => network.units(),
+            (None, Some(link), _) => link.rank(),
+            (None, None, Some(several)) => several.values.len(),
+            (None, None, None) => 1,
         };
         let fits = names.len() == model.weights.len()
             && names.iter().zip(&model.weights).all(|(name, weight)| {
@@ -234,27 +262,44 @@ impl Model {
 
     /// The loss of a factor, where it is one.
     pub(crate) fn link(&self) -> Result<Option<QuadraticLink>, CliError> {
-        let factor = self.factor.as_ref().filter(|_| self.loss.quadratic);
-        factor
-            .map(|factor| loss::link(self.loss.phi, factor.rank, factor.ball))
-            .transpose()
+        let (Some(factor), LossName::Quadratic(phi)) = (&self.factor, self.loss) else {
+            return Ok(None);
+        };
+        loss::link(phi, factor.rank, factor.ball).map(Some)
     }
 
-    /// All weights.
+    /// All weights: those of a feature together, or of several classes those of a class.
     pub(crate) fn point(&self) -> Vec<f64> {
-        let weights = self.weights.iter();
-        weights.flat_map(|w| w.weight.all().to_vec()).collect()
+        let weights = || self.weights.iter().map(|weight| weight.weight.all());
+        match &self.classes {
+            Some(classes) => (0..classes.len())
+                .flat_map(|class| weights().filter_map(move |of| of.get(class).copied()))
+                .collect(),
+            None => weights().flatten().copied().collect(),
+        }
     }
 
-    /// The output for each row.
-    pub(crate) fn scores(&self, design: &Design) -> Vec<f64> {
-        let point = self.point();
-        let fit = Fit {
-            loss: self.loss.phi,
+    /// What was fitted.
+    pub(crate) fn fit(&self) -> Option<Fit> {
+        let head = match (self.loss.scalar(), &self.classes) {
+            (Some(phi), _) => Head::Scalar(phi),
+            (None, Some(classes)) => Head::Classes(Softmax::new(classes.len())?),
+            (None, None) => return None,
+        };
+        Some(Fit {
+            head,
             network: self.hidden.as_ref().map(|hidden| hidden.network),
             // Checked when it was read.
             link: self.link().ok().flatten(),
             seed: None,
+        })
+    }
+
+    /// The output for each row, of models with one.
+    pub(crate) fn scores(&self, design: &Design) -> Vec<f64> {
+        let point = self.point();
+        let Some(fit) = self.fit() else {
+            return Vec::new();
         };
         (0..design.rows())
             .map(|i| fit.score(design.row(i), &point))

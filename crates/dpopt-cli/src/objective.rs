@@ -170,8 +170,13 @@ impl ObjectiveArgs {
             return Ok(None);
         }
         if schema.label().classes().is_none() {
-            let problem =
-                format!("{objective} is for labels of two values, and this one is a number");
+            let problem = format!(
+                "{objective} is for labels of two values, and this one {}",
+                match schema.label().several() {
+                    Some(several) => format!("has {}", several.values.len()),
+                    None => "is a number".to_owned(),
+                }
+            );
             return Err(CliError::flag("--objective", problem));
         }
         let missing = match objective {

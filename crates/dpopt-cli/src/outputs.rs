@@ -41,7 +41,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) objective: Option<&'a Trained>,
     pub(crate) second_order: Option<&'a SecondOrder>,
     pub(crate) statement: &'a Statement,
-    pub(crate) metrics: Option<TestMetrics>,
+    pub(crate) metrics: Option<&'a TestMetrics>,
     pub(crate) by_group: Option<&'a ByGroup>,
     /// None where times may not be written.
     pub(crate) times: Option<Times>,
@@ -157,7 +157,7 @@ impl Outputs<'_> {
             ledger_budget: self.budget_left,
             releases: outcome.counts.releases,
             trace: &self.record.trace,
-            test_metrics: self.metrics.as_ref().map(|metrics| {
+            test_metrics: self.metrics.map(|metrics| {
                 let mut rows = metric_rows(metrics);
                 rows.extend(self.by_group.into_iter().flat_map(ByGroup::rows));
                 rows
@@ -195,10 +195,8 @@ impl Outputs<'_> {
                 "range of the label",
                 format!("{} to {}", range.min, range.max),
             ),
-            (None, classes) => {
-                let positive = classes.map(|classes| classes.positive.clone());
-                ("positive value", positive.unwrap_or_default())
-            }
+            (None, None) => ("values of the label", label.values().join(", ")),
+            (None, Some(classes)) => ("positive value", classes.positive.clone()),
         }
     }
 
@@ -293,6 +291,7 @@ pub(crate) fn rows(items: &[Item<'_>], hidden: &[&str]) -> Vec<(String, String)>
 fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
     let number = |value: f64| format!("{value:.4}");
     let rows = match metrics {
+        TestMetrics::Several(metrics) => return metrics.rows(),
         TestMetrics::Classes(metrics) => {
             let mut rows = vec![
                 ("records", metrics.test_records.to_string()),
@@ -307,25 +306,33 @@ fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
             rows.extend(metrics.test_log_loss.map(|loss| ("log loss", number(loss))));
             rows
         }
-        TestMetrics::Number(metrics) => vec![
-            ("records", metrics.test_records.to_string()),
-            (
-                if metrics.test_loss_in_label_units {
-                    "mean loss, in the unit of the label"
-                } else {
-                    "mean loss, of the label scaled to [-1, 1]"
-                },
-                number(metrics.test_loss),
-            ),
-            (
-                "mean absolute error, in the unit of the label",
-                number(metrics.test_absolute_error),
-            ),
-            (
-                "share of labels below the prediction",
-                number(metrics.test_coverage),
-            ),
-        ],
+        TestMetrics::Number(metrics) => {
+            let mut rows = vec![
+                ("records", metrics.test_records.to_string()),
+                (
+                    if metrics.test_loss_in_label_units {
+                        "mean loss, in the unit of the label"
+                    } else {
+                        "mean loss, of the label scaled to [-1, 1]"
+                    },
+                    number(metrics.test_loss),
+                ),
+                (
+                    "mean absolute error, in the unit of the label",
+                    number(metrics.test_absolute_error),
+                ),
+                (
+                    "root mean square error, in the unit of the label",
+                    number(metrics.test_root_mean_square_error),
+                ),
+                (
+                    "share of labels below the prediction",
+                    number(metrics.test_coverage),
+                ),
+            ];
+            rows.extend(metrics.test_r2.map(|r2| ("R²", number(r2))));
+            rows
+        }
     };
     rows.into_iter()
         .map(|(name, value)| (name.to_owned(), value))

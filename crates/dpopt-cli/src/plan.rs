@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
+use dpopt::data::tabular::Several;
 use dpopt::minimax::Allowance;
 use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts};
 use dpopt::oracle::{Activation, CellShares, Convexity, Glm};
@@ -49,6 +50,9 @@ pub(crate) struct PlanArgs {
     loss: Option<LossName>,
     #[command(flatten)]
     link: LinkArgs,
+    /// For --loss softmax: how many classes there are; there are as many times the parameters
+    #[arg(long, value_name = "K", value_parser = args::count, allow_hyphen_values = true)]
+    classes: Option<u64>,
     #[command(flatten)]
     objective: PlannedObjective,
     #[command(flatten)]
@@ -176,6 +180,23 @@ impl PlanArgs {
 }
 
 impl PlanArgs {
+    /// How many classes there are, of a loss of several.
+    fn class_count(&self, loss: LossName) -> Result<Option<usize>, CliError> {
+        let refuse = |problem: &str| Err(CliError::flag("--classes", problem.to_owned()));
+        match (loss, self.classes) {
+            (LossName::Softmax, None) => refuse("needed with --loss softmax"),
+            (LossName::Softmax, Some(count)) if count < 3 => {
+                refuse("softmax is for three classes or more; logistic is the loss of two")
+            }
+            (LossName::Softmax, Some(count)) => match usize::try_from(count) {
+                Ok(count) if count <= Several::MOST => Ok(Some(count)),
+                _ => refuse(&format!("at most {} can be told apart", Several::MOST)),
+            },
+            (_, Some(_)) => refuse("only --loss softmax has a use for it"),
+            (_, None) => Ok(None),
+        }
+    }
+
     /// The plan of a saddle problem.
     fn saddle(
         &self,
@@ -235,8 +256,9 @@ impl PlanArgs {
 }
 
 pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
-    let loss = args.loss.unwrap_or(LossName::linear(Glm::Logistic));
-    let fit = Fit::new(loss, &args.network, (args.link, args.how.columns()))?;
+    let loss = args.loss.unwrap_or(LossName::Linear(Glm::Logistic));
+    let link = (args.link, args.how.columns());
+    let fit = Fit::new(loss, &args.network, link, args.class_count(loss)?)?;
     fit.check_ball(args.row_norm)?;
     let budget = Budget {
         epsilon: args.epsilon,

@@ -8,6 +8,7 @@ use dpopt::data::formats::Format;
 use dpopt::oracle::Glm;
 
 use crate::artefacts::{Readers, may_write, write_file};
+use crate::classes::predictions;
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::model::Model;
@@ -36,7 +37,8 @@ pub(crate) struct PredictArgs {
 }
 
 /// One line per record: the score, the probability of the positive value (for the logistic loss,
-/// the only one that models it), and the predicted value. Of a label that is a number, the predicted number.
+/// the only one that models it), and the predicted value. Of several classes, the predicted one and the
+/// probability of each. Of a label that is a number, the predicted number.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
     let out = args.out.as_deref();
     Paths::new()
@@ -59,10 +61,13 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
         }
         return finish(args, &text);
     }
+    if let (Some(several), Some(fit)) = (label.several(), model.fit()) {
+        return finish(args, &predictions(&fit, several, &design, &model.point()));
+    }
     let (positive, negative) = label.classes().map_or(("", ""), |classes| {
         (&classes.positive[..], classes.negative())
     });
-    let logistic = model.loss.phi == Glm::Logistic;
+    let logistic = model.loss.scalar() == Some(Glm::Logistic);
     let mut text = String::from(if logistic {
         "score,probability,prediction\n"
     } else {
@@ -89,7 +94,7 @@ fn finish(args: &PredictArgs, text: &str) -> Result<(), CliError> {
 }
 
 /// A text as a field of a CSV line.
-fn field(text: &str) -> String {
+pub(crate) fn field(text: &str) -> String {
     if text.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use dpopt::data::tabular::{
-    Classes, ColumnKind, EncodedTable, Groups, LabelKind, Schema, TabularError, read_grouped_from,
+    ColumnKind, EncodedTable, Groups, LabelKind, Schema, TabularError, read_grouped_from,
     read_table_from,
 };
 use dpopt::oracle::{ExamplesOnDisk, PublicData};
@@ -138,12 +138,19 @@ impl Source {
                     range.default
                 ),
                 _ => {
-                    let classes = label.classes();
-                    format!(
-                        "the type of the label of {name} can't hold the schema's value {:?}, so every record counts as {:?}",
-                        classes.map_or("", Classes::told_apart),
-                        classes.map_or("", |classes| &classes.default)
-                    )
+                    let apart: Vec<String> = label.told_apart().map(|v| format!("{v:?}")).collect();
+                    let default = label.default_value().unwrap_or_default();
+                    match label.several() {
+                        None => format!(
+                            "the type of the label of {name} can't hold the schema's value {}, so every record counts as {default:?}",
+                            apart.concat()
+                        ),
+                        Some(_) => format!(
+                            "the type of the label of {name} can't hold each of the schema's values {}: no record is of those that it \
+                             can't, and what is none of the others counts as {default:?}",
+                            apart.join(", ")
+                        ),
+                    }
                 }
             });
         }
@@ -163,22 +170,21 @@ impl Source {
             };
             let (records, unknown, name) = (found.records, found.unknown, test.name());
             let labels = format!("{unknown} of the {records} labels of the test set {name}");
-            out.push(match (label.range(), label.classes()) {
-                (Some(range), _) => format!(
+            out.push(match label.range() {
+                Some(range) => format!(
                     "{labels} are no numbers from {} to {}{examples} and count as the nearer end, or as {} where they are no numbers; if \
                      the training table has labels so as well, they are trained so",
                     range.min, range.max, range.default
                 ),
-                (None, classes) => {
-                    let values = classes.map(|classes| {
-                        let [first, second] = &classes.values;
-                        format!("neither {first:?} nor {second:?}")
-                    });
-                    let default = classes.map_or("", |classes| &classes.default);
+                None => {
+                    let values = match label.values() {
+                        [first, second] => format!("neither {first:?} nor {second:?}"),
+                        all => format!("none of the {} values of the schema", all.len()),
+                    };
+                    let default = label.default_value().unwrap_or_default();
                     format!(
-                        "{labels} are {}{examples} and count as {default:?}; if the training table writes labels so as well, they are \
-                         trained as {default:?}",
-                        values.unwrap_or_default()
+                        "{labels} are {values}{examples} and count as {default:?}; if the training table writes labels so as well, they are \
+                         trained as {default:?}"
                     )
                 }
             });
@@ -230,7 +236,7 @@ fn check_label(schema: &Schema, name: &str) -> Result<(), CliError> {
     if column.is_some_and(|column| matches!(column.kind, ColumnKind::Number(_))) {
         let problem = format!(
             "{name} is a column of numbers that the schema makes features of, with a range for them and none for a label; describe it as \
-             `kind = \"number\"` in the schema's [label], make it a category of two values, or name another column"
+             `kind = \"number\"` in the schema's [label], make it a category of two values or more, or name another column"
         );
         return Err(CliError::flag("--label", problem));
     }

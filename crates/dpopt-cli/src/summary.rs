@@ -37,7 +37,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) certificate: &'a Certificate,
     pub(crate) population: Claimed,
     pub(crate) statement: &'a Statement,
-    pub(crate) metrics: Option<TestMetrics>,
+    pub(crate) metrics: Option<&'a TestMetrics>,
     pub(crate) objective: Option<&'a Trained>,
     pub(crate) second_order: Option<&'a SecondOrder>,
     pub(crate) by_group: Option<&'a ByGroup>,
@@ -153,7 +153,7 @@ struct Json<'a> {
     #[serde(flatten)]
     times: Option<Times>,
     #[serde(flatten)]
-    metrics: Option<TestMetrics>,
+    metrics: Option<&'a TestMetrics>,
     #[serde(flatten)]
     by_group: Option<&'a ByGroup>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -352,7 +352,7 @@ impl Summary<'_> {
             Some(Err(why)) => writeln!(out, "Population nothing is stated: {why}")?,
             None => {}
         }
-        if let Some(TestMetrics::Number(metrics)) = &self.metrics {
+        if let Some(TestMetrics::Number(metrics)) = self.metrics {
             let unit = if metrics.test_loss_in_label_units {
                 format!("in units of {}", self.label.column)
             } else {
@@ -360,15 +360,26 @@ impl Summary<'_> {
             };
             writeln!(
                 out,
-                "Test set   mean {} loss {:.4} {unit}, absolute error {:.4}, {:.2} % of labels below the prediction, on {} records",
+                "Test set   mean {} loss {:.4} {unit}, absolute error {:.4}, root mean square error {:.4}{}, {:.2} % of labels below the prediction, on {} records",
                 self.fit.name(),
                 metrics.test_loss,
                 metrics.test_absolute_error,
+                metrics.test_root_mean_square_error,
+                metrics
+                    .test_r2
+                    .map_or(String::new(), |r2| format!(", R2 {r2:.4}")),
                 100.0 * metrics.test_coverage,
                 metrics.test_records
             )?;
         }
-        if let Some(TestMetrics::Classes(metrics)) = &self.metrics {
+        if let Some(TestMetrics::Several(metrics)) = self.metrics {
+            let mut heading = "Test set";
+            for line in metrics.lines() {
+                writeln!(out, "{heading:<10} {line}")?;
+                heading = "";
+            }
+        }
+        if let Some(TestMetrics::Classes(metrics)) = self.metrics {
             write!(out, "Test set   accuracy {:.4}", metrics.test_accuracy)?;
             write!(
                 out,

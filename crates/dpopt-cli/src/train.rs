@@ -4,6 +4,7 @@
 //! be an error), the plan is made from public facts, the budget is asked, and only then is
 //! anything released. After the run the model is written first, then each file by itself.
 
+mod model;
 mod records;
 mod resume;
 mod saddle;
@@ -17,7 +18,7 @@ use clap::Args;
 use dpopt::data::formats::Format;
 use dpopt::data::tabular::Groups;
 use dpopt::linalg::norm;
-use dpopt::nonconvex::{Budget, GlmRun, Observer, Outcome, Plan, PublicFacts, Release, Stop};
+use dpopt::nonconvex::{Budget, Observer, Outcome, Plan, PublicFacts, Release, Stop};
 use dpopt::oracle::PrivateData;
 use dpopt::privacy::{Adjacency, Checkpoint, Curator, Delta, Epsilon, Event, Guarantee};
 
@@ -108,8 +109,8 @@ pub(crate) struct TrainArgs {
     /// Labels of the test set, where they are in a file of their own
     #[arg(long, value_name = "FILE", requires = "test")]
     test_labels: Option<PathBuf>,
-    #[arg(long, default_value = "logistic", help = args::loss_help())]
-    loss: LossName,
+    #[arg(long, help = args::loss_help())]
+    loss: Option<LossName>,
     #[command(flatten)]
     link: LinkArgs,
     #[command(flatten)]
@@ -265,11 +266,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         args.label.as_deref(),
         args.positive.as_deref(),
     )?;
-    let fit = Fit::new(args.loss, &args.network, (args.link, args.how.columns()))?;
-    fit.check_label(source.schema.label())?;
-    args.population.check_fit(&fit)?;
-    fit.check_ball(source.schema.row_norm())?;
-    fit.check_projected(args.how.projects())?;
+    let fit = args.fit(&source.schema)?;
     let groups = args.objective.groups(&source.schema)?;
     let wanted = args
         .objective
@@ -542,7 +539,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             objective: trained.as_ref(),
             second_order: second_order.as_ref(),
             statement: &statement,
-            metrics,
+            metrics: metrics.as_ref(),
             by_group: by_group.as_ref(),
             times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
             budget_left: budget_left.as_deref(),
@@ -560,7 +557,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         certificate: &finished.certificate,
         population: args.population.claim(&chosen, outcome),
         statement: &statement,
-        metrics,
+        metrics: metrics.as_ref(),
         objective: trained.as_ref(),
         second_order: second_order.as_ref(),
         by_group: by_group.as_ref(),
@@ -648,11 +645,8 @@ fn descend(
                 )
             }),
         None => {
-            let run = GlmRun::new(data, job.fit.loss, curator)
-                .of_network(job.fit.network)
-                .of_link(job.fit.link)
-                .with_threads(threads)
-                .starting_at(job.start);
+            let run = job.fit.run(data, curator).with_threads(threads);
+            let run = run.starting_at(job.start);
             certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
                 .map(|(outcome, curator, certificate)| (outcome, curator, certificate, None))
         }

@@ -180,7 +180,10 @@ fn every_bad_number_is_refused_with_its_key() {
 fn every_bad_text_is_refused_with_its_key() {
     use SchemaProblem as P;
     assert_eq!(refused("format = 1", "format = 2", "format"), P::Format(2));
-    for (values, count) in [("[]", 0), (r#"["50000+."]"#, 1), (r#"["a", "b", "c"]"#, 3)] {
+    let three = r#"["- 50000.", "50000+.", "?"]"#;
+    let problem = refused(r#"["- 50000.", "50000+."]"#, three, "label.positive");
+    assert_eq!(problem, P::PositiveOfSeveral(3));
+    for (values, count) in [("[]", 0), (r#"["50000+."]"#, 1)] {
         let problem = refused(r#"["- 50000.", "50000+."]"#, values, "label.values");
         assert_eq!(problem, P::NotTwoValues(count));
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_oracle::{
     ConvexGlm, Differentiable, Examples, Glm, Network, Offers, OutputPerturbed, PrivateData,
-    PrivateMean, QuadraticLink,
+    PrivateMean, QuadraticLink, Softmax,
 };
 use dpopt_privacy::Curator;
 
@@ -12,11 +12,11 @@ use crate::outcome::{Observer, Outcome};
 use crate::plan::Plan;
 use crate::run::{Run, RunError};
 
-/// Records and a generalised linear loss, or that of a network or of a quadratic link, to run a plan on, and the curator that pays. For other losses, and to keep
-/// the oracle, see [`Plan::run`].
+/// Records and a generalised linear loss, or that of a network, of a quadratic link or of several classes, to run a plan on, and the
+/// curator that pays. For other losses, and to keep the oracle, see [`Plan::run`].
 pub struct GlmRun<'a> {
     data: &'a PrivateData,
-    loss: Glm,
+    loss: Compared,
     curator: Curator,
     threads: NonZeroUsize,
     start: Option<&'a [f64]>,
@@ -24,10 +24,37 @@ pub struct GlmRun<'a> {
     link: Option<QuadraticLink>,
 }
 
+/// How outputs are compared with labels.
+enum Compared {
+    One(Glm),
+    Classes(Softmax),
+}
+
+/// What the oracles of models that are no loss of one inner product can't answer: passes with output perturbation, and averages along rows.
+const OF_ONE_PRODUCT: [Offers; 2] = [Offers::PASSES, Offers::ROW_AVERAGES];
+
+/// Whether a plan runs on losses of one inner product only.
+#[must_use]
+pub fn needs_one_product(plan: &dyn Plan) -> bool {
+    OF_ONE_PRODUCT
+        .into_iter()
+        .any(|only| plan.needs().covers(only))
+}
+
 impl<'a> GlmRun<'a> {
     /// From the origin, on one thread.
     #[must_use]
     pub fn new(data: &'a PrivateData, loss: Glm, curator: Curator) -> Self {
+        Self::scored(data, Compared::One(loss), curator)
+    }
+
+    /// As [`GlmRun::new`], with the loss of several classes. It has no network and no link.
+    #[must_use]
+    pub fn of_classes(data: &'a PrivateData, classes: Softmax, curator: Curator) -> Self {
+        Self::scored(data, Compared::Classes(classes), curator)
+    }
+
+    fn scored(data: &'a PrivateData, loss: Compared, curator: Curator) -> Self {
         Self {
             data,
             loss,
@@ -74,7 +101,7 @@ impl<'a> GlmRun<'a> {
     /// the embedded records; its point is lifted, and its observer sees points of the embedded problem.
     ///
     /// # Errors
-    /// [`RunError`]; what was released before it stays charged. [`RunError::OtherHead`] for a network or a link of another loss; [`RunError::NotOneProduct`]; [`RunError::NotConvexSmooth`] and
+    /// [`RunError`]; what was released before it stays charged. [`RunError::OtherHead`] for a network or a link of another loss; [`RunError::NotOneProduct`] for several classes too; [`RunError::NotConvexSmooth`] and
     /// [`dpopt_oracle::EstimatorError::InAFile`] for passes that can't be made.
     pub fn run(
         self,
@@ -89,13 +116,24 @@ impl<'a> GlmRun<'a> {
         }
         let data = embedded.as_ref().unwrap_or(self.data);
         let run = Run::new(observer).starting_at(self.start);
+        let loss = match self.loss {
+            Compared::One(loss) => loss,
+            Compared::Classes(classes) => {
+                let solver = plan.name();
+                if embedded.is_some() || needs_one_product(plan) {
+                    return Err(RunError::NotOneProduct { solver });
+                }
+                let means = PrivateMean::new(data, classes, self.curator)?.with_hessians();
+                return on_means(means.with_threads(self.threads), plan, run);
+            }
+        };
         let head = match (self.network, self.link) {
             (Some(network), _) => Some(network.head()),
             (None, Some(link)) => Some(link.phi()),
             (None, None) => None,
         };
         if let Some(head) = head {
-            let (loss, solver) = (self.loss, plan.name());
+            let solver = plan.name();
             if head != loss {
                 return Err(RunError::OtherHead { loss, head });
             }
@@ -112,11 +150,11 @@ impl<'a> GlmRun<'a> {
             return on_means(means.with_threads(self.threads), plan, run);
         }
         if plan.needs().covers(Offers::PASSES) {
-            let mut passes = OutputPerturbed::new(data, ConvexGlm::new(self.loss)?, self.curator)?;
+            let mut passes = OutputPerturbed::new(data, ConvexGlm::new(loss)?, self.curator)?;
             let outcome = plan.run_with(&mut passes, run)?;
             return Ok((outcome, passes.into_curator()));
         }
-        let means = PrivateMean::new(data, self.loss, self.curator)?.with_hessians();
+        let means = PrivateMean::new(data, loss, self.curator)?.with_hessians();
         on_means(means.with_threads(self.threads), plan, run)
     }
 }

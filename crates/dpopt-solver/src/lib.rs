@@ -31,7 +31,7 @@ pub use episode::{CurvatureBy, Episode, EpisodeEnd, EpisodeRun, EpisodeTerms, Ra
 pub use error::PlanError;
 pub use escape::{Escape, EscapeTerms, EscapeTest, NextStep, PerturbAndWatch, Watched};
 pub use facts::{Budget, PublicFacts};
-pub use glm_run::GlmRun;
+pub use glm_run::{GlmRun, needs_one_product};
 pub use kl_condition::KlCondition;
 pub use noise::{Split, chi_reach};
 pub use normal::normal_reach;

@@ -231,7 +231,7 @@ pub enum RunError {
     },
     /// Projections and passes over single records are made for losses of <w, x>.
     #[error(
-        "{solver} is for losses of one inner product <w, x> here, and that of a network or of a quadratic link is none"
+        "{solver} is for losses of one inner product <w, x> here, and that of a network, of a quadratic link or of several classes is none"
     )]
     NotOneProduct {
         /// The solver.

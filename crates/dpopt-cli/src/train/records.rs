@@ -31,10 +31,9 @@ pub(super) fn grouped_data(
 
 /// Reads the table. No message depends on what a record holds.
 pub(super) fn private_data(how: Reading, source: &Source) -> Result<PrivateData, CliError> {
-    // A schema's labels are -1 and 1, or between.
-    const LABELS: f64 = 1.0;
+    let labels = source.schema.label().largest_code();
     if let Some(examples) = source.on_disk(how.in_place)? {
-        let label_bound = ClipNorm::new(LABELS).map_err(dpopt::oracle::EstimatorError::from)?;
+        let label_bound = ClipNorm::new(labels).map_err(dpopt::oracle::EstimatorError::from)?;
         let data = PrivateData::on_disk(examples, how.adjacency, how.public_records);
         let data = data.map_err(|source_error| CliError::Data {
             path: source.name(),
@@ -42,7 +41,7 @@ pub(super) fn private_data(how: Reading, source: &Source) -> Result<PrivateData,
         })?;
         return Ok(data.with_label_bound(label_bound));
     }
-    in_memory(how, source, source.train()?, LABELS)
+    in_memory(how, source, source.train()?, labels)
 }
 
 fn in_memory(

@@ -126,7 +126,7 @@ fn schemas_that_can_not_be_used() {
         (
             r#"["no", "yes"]"#,
             r#"["no", "yes", "maybe"]"#,
-            ["label.values", "two"],
+            ["label.positive", "two"],
         ),
         ("format = 1", "format = 2", ["format", "s.toml"]),
         ("row_norm = 2.0", "row_norm = 0.0", ["row_norm", "s.toml"]),

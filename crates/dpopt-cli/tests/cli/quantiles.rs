@@ -288,7 +288,7 @@ fn what_does_not_go_with_a_number_is_refused_by_name() {
             "--loss logistic",
             &["--loss", "logistic", "two classes", "\"y\""][..],
         ),
-        ("", &["--loss", "logistic"]),
+        ("--loss softmax", &["--loss", "softmax", "three classes"]),
         ("--loss hinge --hidden 4", &["--loss", "hinge"]),
         (
             "--loss pinball:0.5 --positive 40",
@@ -359,4 +359,53 @@ fn labels_that_are_no_numbers_are_no_errors() {
     // As a file of rows.
     place.ok("convert t.csv --schema s.toml --out t.dpr");
     place.ok("train t.dpr --loss pinball:0.5 --hidden 2 --max-steps 3");
+}
+
+/// RMSE, MAE and R^2 of the JSON are those of the predictions that the command writes, computed here in the unit of the label.
+#[test]
+fn a_number_is_fitted_by_default_and_scored_in_its_unit() {
+    let place = place();
+    let json = place.train("--test test.csv --epsilon 200 --force --out o");
+    assert!(
+        json["loss"].as_str().unwrap().starts_with("huber"),
+        "{json}"
+    );
+    let predicted = place.ok("predict --model o/model.json --data test.csv");
+    let predicted: Vec<f64> = predicted
+        .lines()
+        .skip(1)
+        .map(|z| z.parse().unwrap())
+        .collect();
+    let test = place.read("test.csv");
+    let labels: Vec<f64> = test
+        .lines()
+        .skip(1)
+        .map(|line| line.rsplit(',').next().unwrap().parse::<f64>().unwrap())
+        .map(|y| y.clamp(0.0, 200.0))
+        .collect();
+    assert_eq!(predicted.len(), labels.len());
+    let n = labels.len() as f64;
+    let mean = |of: &dyn Fn(f64, f64) -> f64| -> f64 {
+        predicted
+            .iter()
+            .zip(&labels)
+            .map(|(z, y)| of(*z, *y))
+            .sum::<f64>()
+            / n
+    };
+    let middle = mean(&|_, y| y);
+    let square = mean(&|z, y| (z - y).powi(2));
+    let r2 = 1.0 - square / mean(&|_, y| (y - middle).powi(2));
+    for (key, expected) in [
+        ("test_absolute_error", mean(&|z, y| (z - y).abs())),
+        ("test_root_mean_square_error", square.sqrt()),
+        ("test_r2", r2),
+    ] {
+        let found = json[key].as_f64().unwrap();
+        assert!((found - expected).abs() < 1e-4, "{key}: {found} {expected}");
+    }
+    // The noise has a standard deviation of sqrt((21^2 - 1)/12) = 6.06, the label one of about 43.
+    assert!(r2 > 0.9, "{r2}");
+    let report = place.read("o/report.html");
+    assert!(report.contains("root mean square error") && report.contains("R²"));
 }

@@ -17,6 +17,9 @@ use crate::formats::{
     Array, Format, FormatError, LibsvmReport, check_libsvm, read_edited, read_idx, read_npy, stream,
 };
 
+/// Up to so many different labels a draft lists all of them; more look like numbers. A tuned constant.
+const MOST_DRAFTED: usize = 100;
+
 /// Where an array lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArrayFiles {
@@ -36,11 +39,13 @@ pub struct ArrayReport {
     pub path: String,
     /// Number of records.
     pub records: u64,
-    /// Records whose label becomes +1; none where the label is a number.
+    /// Records whose label becomes +1; none where the label has not two values.
     pub positives: Option<u64>,
-    /// Records whose label is none of the two values of the schema: its default is used. Of labels that are numbers, those outside
+    /// Records whose label is none of the values of the schema: its default is used. Of labels that are numbers, those outside
     /// of the range, which are clipped, and those that are not finite.
     pub unknown_labels: u64,
+    /// Whether labels are numbers of a range.
+    pub ranged: bool,
     /// Records with an entry that is not finite: they contribute nothing.
     pub not_finite: u64,
     /// Records longer than the row norm, which are rescaled.
@@ -62,9 +67,10 @@ impl fmt::Display for ArrayReport {
             None => writeln!(f, "{path}: {records} records")?,
         }
         writeln!(f, "(this report reads the records; it is not private)")?;
-        let unknown = match positives {
-            Some(_) => "unknown label, default used",
-            None => "label out of range or not finite, clipped or default used",
+        let unknown = if self.ranged {
+            "label out of range or not finite, clipped or default used"
+        } else {
+            "unknown label, default used"
         };
         for (count, what) in [
             (self.unknown_labels, unknown),
@@ -88,7 +94,8 @@ impl ArrayFiles {
     /// # Formula
     /// Row i is `scale` times the entries of record i, then the intercept unless it is 0, brought
     /// under the row norm. Its label is +1 where the number in the file of labels equals the
-    /// schema's positive value, -1 where it equals the other, the default otherwise.
+    /// schema's positive value, -1 where it equals the other, the default otherwise; of three values or more it is the place of the
+    /// value that it equals.
     ///
     /// # Privacy
     /// One record, one row, by a function of that record and the schema. A record that is not
@@ -133,6 +140,7 @@ impl ArrayFiles {
             records: design.rows() as u64,
             positives: schema.label().classes().map(|_| 0),
             unknown_labels: 0,
+            ranged: schema.label().range().is_some(),
             not_finite: 0,
             rescaled: 0,
             lines: None,
@@ -153,13 +161,12 @@ impl ArrayFiles {
         Ok(report)
     }
 
-    /// Whether the value that the schema tells apart from its default ([`Classes::told_apart`](super::Classes::told_apart)) is a number, as labels of these
-    /// formats are. Where it is none, every record has the default label. Reads no file.
+    /// Whether the values that the schema tells apart from its default ([`Label::told_apart`]) are numbers, as labels of these
+    /// formats are. No record has one that is none. Reads no file.
     #[must_use]
     pub fn can_hold_the_label(&self, schema: &Schema) -> bool {
-        let classes = schema.label().classes();
-        classes
-            .is_none_or(|classes| super::encode::parse(classes.told_apart().as_bytes()).is_some())
+        let mut values = schema.label().told_apart();
+        values.all(|value| super::encode::parse(value.as_bytes()).is_some())
     }
 
     /// A first schema, with comments. **Not private**: it holds what the records hold, and says so.
@@ -206,7 +213,13 @@ impl ArrayFiles {
             }
         }
         let mut labels: Vec<(u64, String)> = counts.into_iter().map(|(k, n)| (n, k)).collect();
-        labels.sort();
+        if (3..=MOST_DRAFTED).contains(&labels.len()) {
+            // In the order of the numbers that they are.
+            labels
+                .sort_by_key(|(_, text)| text.parse().map_or(i64::MAX, |x: f64| (x * 1e6) as i64));
+        } else {
+            labels.sort();
+        }
         let rare = labels.first().map_or("1", |(_, label)| label);
         let other = match labels.as_slice() {
             [_, (_, other)] => other,
@@ -230,6 +243,17 @@ impl ArrayFiles {
         )?;
         writeln!(out, "intercept = 0.0\n")?;
         writeln!(out, "[label]\ncolumn = \"label\"")?;
+        if (3..=MOST_DRAFTED).contains(&labels.len()) {
+            let values = labels.iter().map(|(_, value)| quoted(value));
+            writeln!(out, "values = {}", list(values))?;
+            let default = labels.iter().max().map_or("", |(_, value)| value);
+            writeln!(
+                out,
+                "default = {} # the commonest one: what any other label becomes\n",
+                quoted(default)
+            )?;
+            return self.write_array(out, columns, scale);
+        }
         let both = [rare, other].map(quoted);
         writeln!(out, "values = {}", list(both.into_iter()))?;
         writeln!(out, "positive = {} # the rarest one: a guess", quoted(rare))?;
@@ -238,6 +262,10 @@ impl ArrayFiles {
             "default = {} # what any other label becomes\n",
             quoted(other)
         )?;
+        self.write_array(out, columns, scale)
+    }
+
+    fn write_array(&self, out: &mut String, columns: usize, scale: f64) -> fmt::Result {
         writeln!(
             out,
             "[array]\ncolumns = {columns}\nscale = {scale:?} # of every entry"
@@ -317,6 +345,11 @@ pub(super) enum Codes {
         negative: Option<f64>,
         default: f32,
     },
+    /// Three values or more as numbers, in the order of their codes.
+    Several {
+        values: Vec<Option<f64>>,
+        default: f32,
+    },
     /// A range.
     Number(LabelRange),
 }
@@ -330,6 +363,10 @@ impl Codes {
                 negative: number(classes.negative()),
                 default: classes.default_code(),
             },
+            LabelKind::Several(several) => Self::Several {
+                values: several.values.iter().map(|value| number(value)).collect(),
+                default: several.default_code(),
+            },
             LabelKind::Number(range) => Self::Number(*range),
         }
     }
@@ -340,6 +377,10 @@ impl Codes {
             Self::Classes { positive, .. } if value == *positive => 1.0,
             Self::Classes { negative, .. } if value == *negative => -1.0,
             Self::Classes { default, .. } => *default,
+            Self::Several { values, default } => values
+                .iter()
+                .position(|known| *known == value)
+                .map_or(*default, |code| code as f32),
             Self::Number(range) => range.encode(value),
         }
     }
@@ -352,6 +393,7 @@ impl Codes {
             Self::Classes {
                 positive, negative, ..
             } => value == *positive || value == *negative,
+            Self::Several { values, .. } => values.contains(&value),
             Self::Number(range) => (range.min..=range.max).contains(&number),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::column::{
-    Category, Classes, ColumnKind, Label, LabelKind, LabelRange, Number, Transform,
+    Category, Classes, ColumnKind, Label, LabelKind, LabelRange, Number, Several, Transform,
 };
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawColumn, RawDefault, RawKind, RawLabel, RawLabelKind};
@@ -20,7 +20,7 @@ impl Label {
                     "classes",
                     &[("min", raw.min.is_some()), ("max", raw.max.is_some())],
                 )?;
-                LabelKind::Classes(Classes::from_raw(raw)?)
+                classes_from(raw)?
             }
             Some(RawLabelKind::Number) => {
                 let of_classes = [
@@ -35,33 +35,49 @@ impl Label {
     }
 }
 
-impl Classes {
-    fn from_raw(raw: RawLabel) -> Result<Self, Fault> {
-        let values = raw.values.ok_or(("values", SchemaProblem::Missing))?;
-        let values = texts(values).map_err(|problem| ("values", problem))?;
-        let values: [String; 2] = values
-            .try_into()
-            .map_err(|all: Vec<String>| ("values", SchemaProblem::NotTwoValues(all.len())))?;
-        let among = |key, value: Option<String>| {
-            let value = value.ok_or((key, SchemaProblem::Missing))?;
-            let value = value.trim_ascii().to_owned();
-            if values.contains(&value) {
-                Ok(value)
-            } else {
-                Err((key, SchemaProblem::NotAmongValues(value)))
-            }
-        };
-        let default = match raw.default {
-            Some(RawDefault::Number(number)) => Some(number.to_string()),
-            Some(RawDefault::Value(value)) => Some(value),
-            None => None,
-        };
-        Ok(Self {
-            positive: among("positive", raw.positive)?,
-            default: among("default", default)?,
-            values,
-        })
+/// A label of values: of two, or of more.
+fn classes_from(raw: RawLabel) -> Result<LabelKind, Fault> {
+    let values = raw.values.ok_or(("values", SchemaProblem::Missing))?;
+    let values = texts(values).map_err(|problem| ("values", problem))?;
+    let among = |key, value: Option<String>| {
+        let value = value.ok_or((key, SchemaProblem::Missing))?;
+        let value = value.trim_ascii().to_owned();
+        if values.contains(&value) {
+            Ok(value)
+        } else {
+            Err((key, SchemaProblem::NotAmongValues(value)))
+        }
+    };
+    let default = match raw.default {
+        Some(RawDefault::Number(number)) => Some(number.to_string()),
+        Some(RawDefault::Value(value)) => Some(value),
+        None => None,
+    };
+    let count = values.len();
+    if count < 2 {
+        return Err(("values", SchemaProblem::NotTwoValues(count)));
     }
+    if count > Several::MOST {
+        let (values, limit) = (count, Several::MOST);
+        return Err(("values", SchemaProblem::TooManyValues { values, limit }));
+    }
+    if count > 2 {
+        if raw.positive.is_some() {
+            return Err(("positive", SchemaProblem::PositiveOfSeveral(count)));
+        }
+        let default = among("default", default)?;
+        return Ok(LabelKind::Several(Several { values, default }));
+    }
+    let positive = among("positive", raw.positive)?;
+    let default = among("default", default)?;
+    let values: [String; 2] = values
+        .try_into()
+        .map_err(|all: Vec<String>| ("values", SchemaProblem::NotTwoValues(all.len())))?;
+    Ok(LabelKind::Classes(Classes {
+        values,
+        positive,
+        default,
+    }))
 }
 
 impl LabelRange {
@@ -210,31 +226,33 @@ impl Category {
     }
 }
 
-/// A label made of a category column.
+/// A label made of a category column. Of two values the first is positive, unless `positive` is the second, and an unknown label is the
+/// other one; of more an unknown label is the reference, or the first one where there is none.
 pub(super) fn label_from(
     column: RawColumn,
     positive: Option<&str>,
     origin: &str,
 ) -> Result<RawLabel, TabularError> {
     let mut values = column.values.unwrap_or_default();
-    values.extend(column.reference.filter(|value| !values.contains(value)));
-    let [first, second] = values.as_slice() else {
-        return Err(TabularError::Schema {
-            path: origin.to_owned(),
-            key: format!("column {:?}", column.name),
-            problem: SchemaProblem::NotTwoValues(values.len()),
-        });
-    };
-    let (positive, default) = if positive == Some(second) {
-        (second.clone(), first.clone())
-    } else {
-        (first.clone(), second.clone())
+    let reference = column.reference;
+    values.extend(reference.clone().filter(|value| !values.contains(value)));
+    let (positive, default) = match values.as_slice() {
+        [] | [_] => {
+            return Err(TabularError::Schema {
+                path: origin.to_owned(),
+                key: format!("column {:?}", column.name),
+                problem: SchemaProblem::NotTwoValues(values.len()),
+            });
+        }
+        [first, second] if positive == Some(second) => (Some(second.clone()), first.clone()),
+        [first, second] => (Some(first.clone()), second.clone()),
+        [first, ..] => (None, reference.unwrap_or_else(|| first.clone())),
     };
     Ok(RawLabel {
         column: column.name,
         kind: None,
         values: Some(values),
-        positive: Some(positive),
+        positive,
         min: None,
         max: None,
         default: Some(RawDefault::Value(default)),

@@ -30,6 +30,8 @@ pub struct Label {
 pub enum LabelKind {
     /// One of two values.
     Classes(Classes),
+    /// One of three values or more.
+    Several(Several),
     /// A number.
     Number(LabelRange),
 }
@@ -42,6 +44,19 @@ pub struct Classes {
     pub values: [String; 2],
     /// The value that becomes +1; the other becomes -1.
     pub positive: String,
+    /// The value that any other text stands for.
+    pub default: String,
+}
+
+/// A label of three values or more.
+///
+/// # Formula
+/// The value at place k of the list, counted from 0, is encoded as k.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Several {
+    /// The values.
+    pub values: Vec<String>,
     /// The value that any other text stands for.
     pub default: String,
 }
@@ -143,17 +158,71 @@ impl Label {
     pub fn classes(&self) -> Option<&Classes> {
         match &self.kind {
             LabelKind::Classes(classes) => Some(classes),
+            LabelKind::Several(_) | LabelKind::Number(_) => None,
+        }
+    }
+
+    /// The values, where it has three or more.
+    #[must_use]
+    pub fn several(&self) -> Option<&Several> {
+        match &self.kind {
+            LabelKind::Several(several) => Some(several),
+            LabelKind::Classes(_) | LabelKind::Number(_) => None,
+        }
+    }
+
+    /// The values, where it has some; none where it is a number.
+    #[must_use]
+    pub fn values(&self) -> &[String] {
+        match &self.kind {
+            LabelKind::Classes(classes) => &classes.values,
+            LabelKind::Several(several) => &several.values,
+            LabelKind::Number(_) => &[],
+        }
+    }
+
+    /// What a text that is none of the values stands for; none where it is a number.
+    #[must_use]
+    pub fn default_value(&self) -> Option<&str> {
+        match &self.kind {
+            LabelKind::Classes(classes) => Some(&classes.default),
+            LabelKind::Several(several) => Some(&several.default),
             LabelKind::Number(_) => None,
         }
+    }
+
+    /// The values that are not the default: where no text is one of these, every record has the default.
+    pub fn told_apart(&self) -> impl Iterator<Item = &str> {
+        let default = self.default_value();
+        let values = self.values().iter().map(String::as_str);
+        values.filter(move |value| Some(*value) != default)
+    }
+
+    /// The largest size of an encoded label: K - 1 for K values from three on, otherwise 1.
+    #[must_use]
+    pub fn largest_code(&self) -> f64 {
+        self.several()
+            .map_or(1.0, |several| (several.values.len() - 1) as f64)
     }
 
     /// The range, where it is a number.
     #[must_use]
     pub fn range(&self) -> Option<LabelRange> {
         match self.kind {
-            LabelKind::Classes(_) => None,
+            LabelKind::Classes(_) | LabelKind::Several(_) => None,
             LabelKind::Number(range) => Some(range),
         }
+    }
+}
+
+impl Several {
+    /// The most values: each has as many weights as there are features.
+    pub const MOST: usize = 1000;
+
+    /// The code of the default.
+    pub(super) fn default_code(&self) -> f32 {
+        let at = self.values.iter().position(|value| *value == self.default);
+        at.unwrap_or(0) as f32
     }
 }
 
@@ -181,12 +250,6 @@ impl LabelRange {
 }
 
 impl Classes {
-    /// The value that is not the default: where no text is this one, every record has the default.
-    #[must_use]
-    pub fn told_apart(&self) -> &str {
-        self.other_than(&self.default)
-    }
-
     /// The value that becomes -1.
     #[must_use]
     pub fn negative(&self) -> &str {

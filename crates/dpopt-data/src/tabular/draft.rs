@@ -120,7 +120,7 @@ fn is_date(text: &[u8]) -> bool {
 /// says so in its first lines.
 ///
 /// Numbers and categories are guessed; the last column is the label if it has two values (the
-/// rarer one positive). Otherwise the `[label]` section is left for a person to write, and the
+/// rarer one positive) or a few more and no number among them. Otherwise the `[label]` section is left for a person to write, and the
 /// draft does not load until then.
 ///
 /// # Errors
@@ -233,7 +233,25 @@ fn write_draft(
     writeln!(out, "row_norm = {:?}", (longest * 10.0).ceil() / 10.0)?;
     writeln!(out, "intercept = 1.0\n")?;
     match label {
-        Some((name, common, rare)) => {
+        Some((name, ref values)) if values.len() > 2 => {
+            let mut listed = values.clone();
+            listed.sort_unstable();
+            writeln!(out, "[label]")?;
+            writeln!(out, "column = {}", quoted(name))?;
+            let listed = list(listed.into_iter().map(quoted));
+            writeln!(
+                out,
+                "values = {listed} # all of them, for a model of several classes"
+            )?;
+            let common = values.first().copied().unwrap_or_default();
+            writeln!(
+                out,
+                "default = {} # the commonest one: what any other text becomes",
+                quoted(common)
+            )?;
+        }
+        Some((name, values)) => {
+            let (common, rare) = (values[0], values[1]);
             writeln!(out, "[label]")?;
             writeln!(out, "column = {}", quoted(name))?;
             let values = [common, rare].map(quoted);
@@ -247,10 +265,10 @@ fn write_draft(
         }
         None => writeln!(
             out,
-            "# The last column does not have exactly two values: name the label, and remove its\n\
+            "# The last column does not have two values or a few texts: name the label, and remove its\n\
              # [[column]] below.\n\
              # [label]\n# column = \"..\"\n# values = [\"..\", \"..\"]\n\
-             # positive = \"..\"\n# default = \"..\"\n\
+             # positive = \"..\"  # left out where there are more than two values\n# default = \"..\"\n\
              # A label that is a number has its public range instead of values:\n\
              # kind = \"number\"\n# min = ..\n# max = ..\n# default = ..  # of what is no number"
         )?,
@@ -259,13 +277,16 @@ fn write_draft(
     Ok(())
 }
 
-/// The last column, if it has two values: its name, the commoner and the rarer value.
-fn label<'a>(names: &'a [String], columns: &'a [Seen]) -> Option<(&'a str, &'a str, &'a str)> {
+/// The last column, if it has two values, or a few more of which none is a number (whether those are classes a person knows): its name, and
+/// the values, the commonest first.
+fn label<'a>(names: &'a [String], columns: &'a [Seen]) -> Option<(&'a str, Vec<&'a str>)> {
     let (name, seen) = (names.last()?, columns.last()?);
-    match *seen.values() {
-        [common, rare] if seen.counts.len() == 2 => Some((name, common, rare)),
-        _ => None,
-    }
+    let values = seen.values();
+    let few = match values.len() {
+        2 => true,
+        count => (3..=MOST_CODES).contains(&count) && seen.numbers == 0,
+    };
+    (few && seen.counts.len() == values.len() && !seen.overflow).then_some((name, values))
 }
 
 /// Writes a column; says whether it yields features.

@@ -31,6 +31,10 @@ enum LabelCode {
         negative: Vec<u8>,
         default: f32,
     },
+    Several {
+        codes: HashMap<Vec<u8>, f32>,
+        default: f32,
+    },
     Number(LabelRange),
 }
 
@@ -42,6 +46,15 @@ impl LabelCode {
                 negative: classes.negative().as_bytes().to_vec(),
                 default: classes.default_code(),
             },
+            LabelKind::Several(several) => {
+                let values = several.values.iter().enumerate();
+                Self::Several {
+                    codes: values
+                        .map(|(code, value)| (value.as_bytes().to_vec(), code as f32))
+                        .collect(),
+                    default: several.default_code(),
+                }
+            }
             LabelKind::Number(range) => Self::Number(*range),
         }
     }
@@ -59,6 +72,13 @@ impl LabelCode {
                     witness.note(Place::Label, ProblemKind::UnknownLabel, text);
                     *default
                 }
+                None => *default,
+            },
+            Self::Several { codes, default } => match text {
+                Some(text) => codes.get(text).copied().unwrap_or_else(|| {
+                    witness.note(Place::Label, ProblemKind::UnknownLabel, text);
+                    *default
+                }),
                 None => *default,
             },
             Self::Number(range) => {
@@ -129,7 +149,7 @@ impl Encoder {
     /// (ignored ones included), and its label last. Missing fields become defaults.
     ///
     /// `row` is overwritten with the non-zero entries, columns increasing. Returns the label: +1
-    /// or -1 for two values, from -1 to 1 for a number ([`LabelRange`]).
+    /// or -1 for two values, a whole number for more ([`Several`](super::Several)), from -1 to 1 for a number ([`LabelRange`]).
     pub fn encode_record(&self, fields: &[&[u8]], row: &mut Vec<(u32, f32)>) -> f32 {
         let field = |i: usize| fields.get(i).map(|field| field.trim_ascii());
         self.encode(field, field(self.codes.len()), row, &mut Silent)

@@ -239,8 +239,8 @@ pub enum GroupProblem {
     /// Named twice.
     #[error("the column {0:?} is named twice")]
     Twice(String),
-    /// The label is a number.
-    #[error("the label {0:?} is a number, and cells are groups of a label of two values")]
+    /// The label is a number, or has more than two values.
+    #[error("the label {0:?} has not two values, and cells are groups of a label of two values")]
     NotClasses(String),
     /// More groups than can be listed.
     #[error("the columns have {groups} groups, at most {limit} are possible")]
@@ -313,9 +313,25 @@ pub enum SchemaProblem {
     /// A list must not be empty.
     #[error("the list is empty")]
     EmptyList,
-    /// A label has exactly two values.
-    #[error("exactly two values are needed, got {0}")]
+    /// A label has two values or more.
+    #[error("two values or more are needed, got {0}")]
     NotTwoValues(usize),
+    /// More values than a label may have.
+    #[error(
+        "{values} values, at most {limit} can be told apart; a label that is a number has `kind = \"number\"`"
+    )]
+    TooManyValues {
+        /// Values listed.
+        values: usize,
+        /// The largest possible.
+        limit: usize,
+    },
+    /// Of three values or more all are told apart.
+    #[error(
+        "a label of {0} values has no positive one: leave `positive` out to tell all of them apart, or list two values to tell one \
+         from the other"
+    )]
+    PositiveOfSeveral(usize),
     /// A value or a column is listed twice (white space around names does not count).
     #[error("{0:?} is listed twice")]
     Duplicate(String),

@@ -38,7 +38,7 @@ pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, check, check_from};
 pub use column::{
     ArrayColumns, Category, Classes, Column, ColumnKind, Label, LabelKind, LabelRange, Number,
-    Share, Transform,
+    Several, Share, Transform,
 };
 #[cfg(feature = "parquet")]
 pub use convert::convert_parquet;

@@ -112,9 +112,8 @@ pub fn draft_parquet(path: impl AsRef<Path>) -> Result<String, TabularError> {
     Ok(draft.finish(&table.path))
 }
 
-/// Whether the type of the label's column can hold the value that the schema tells apart from its default
-/// ([`Classes::told_apart`](super::Classes::told_apart)), or a number where the label is one. Where it can't, every record has the default
-/// label.
+/// Whether the type of the label's column can hold the values that the schema tells apart from its default
+/// ([`Label::told_apart`](super::Label::told_apart)), or a number where the label is one. No record has a value that it can't hold.
 ///
 /// # Formula
 /// A boolean is `true` or `false`, and no number; a number is written in its shortest form (`1`, not `1.0`); a text can be any.
@@ -137,11 +136,10 @@ pub fn parquet_can_hold_the_label(
         return Ok(true);
     };
     let physical = columns.column(at).physical_type();
-    let Some(classes) = label.classes() else {
+    if label.range().is_some() {
         return Ok(physical != Physical::BOOLEAN);
-    };
-    let value = classes.told_apart();
-    Ok(match physical {
+    }
+    let can_hold = |value: &str| match physical {
         Physical::BOOLEAN => value == "true" || value == "false",
         Physical::INT32 | Physical::INT64 => {
             value.parse::<i128>().is_ok_and(|x| x.to_string() == value)
@@ -151,7 +149,9 @@ pub fn parquet_can_hold_the_label(
             .is_ok_and(|x| shortest(x, f64::from(x)) == value),
         Physical::DOUBLE => value.parse::<f64>().is_ok_and(|x| shortest(x, x) == value),
         _ => true,
-    })
+    };
+    let mut values = label.told_apart();
+    Ok(values.all(can_hold))
 }
 
 /// A number as the reader writes it.

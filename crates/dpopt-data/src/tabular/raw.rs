@@ -36,7 +36,7 @@ pub(super) struct RawArray {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLabel {
     pub(super) column: String,
-    /// Two values, where it is left out.
+    /// Values, where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kind: Option<RawLabelKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,6 +82,11 @@ impl RawLabel {
                 values: Some(classes.values.to_vec()),
                 positive: Some(classes.positive.clone()),
                 default: Some(RawDefault::Value(classes.default.clone())),
+                ..raw
+            },
+            LabelKind::Several(several) => Self {
+                values: Some(several.values.clone()),
+                default: Some(RawDefault::Value(several.default.clone())),
                 ..raw
             },
             LabelKind::Number(range) => Self {

@@ -21,7 +21,7 @@ pub struct EncodedTable {
     /// # Shapes
     /// (n, d), d = [`Schema::dim`].
     pub design: Design,
-    /// One label per row, +1 or -1.
+    /// One label per row: +1 or -1; of three values or more a whole number ([`Several`](super::Several)); of numbers from -1 to 1.
     pub labels: Vec<f32>,
     /// The public bound that every row keeps.
     pub row_norm: f64,

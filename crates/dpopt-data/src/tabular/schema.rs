@@ -60,9 +60,10 @@ impl Schema {
     /// The same table with another label column or another positive value.
     ///
     /// # Rules
-    /// A category column of the schema with exactly two values (its reference counts) can become
-    /// the label: it stops being a feature, its values become the label's, the first one positive
-    /// unless `positive` says otherwise, and an unknown label becomes the other one; the former
+    /// A category column of the schema with two values or more (its reference counts) can become
+    /// the label: it stops being a feature, its values become the label's; of two the first one is positive
+    /// unless `positive` says otherwise, and an unknown label becomes the other one; of more an unknown label becomes the reference, or
+    /// the first one where there is none. The former
     /// label column is ignored. For a column that the schema ignores or doesn't name, only the
     /// name changes, and a label that is a number is refused: its range is of the former column. The value of an unknown label never changes with `positive` alone. A label that is a number has no
     /// positive value.
@@ -113,6 +114,14 @@ impl Schema {
                     path: ORIGIN.to_owned(),
                     key: "label.positive".to_owned(),
                     problem: SchemaProblem::NoPositive(raw.label.column),
+                });
+            }
+            let values = raw.label.values.as_ref().map_or(2, Vec::len);
+            if values > 2 {
+                return Err(TabularError::Schema {
+                    path: ORIGIN.to_owned(),
+                    key: "label.positive".to_owned(),
+                    problem: SchemaProblem::PositiveOfSeveral(values),
                 });
             }
             raw.label.positive = Some(positive);
@@ -364,9 +373,7 @@ fn check_shares(
         }
         for (name, value) in of {
             let listed = if *name == label.column {
-                label
-                    .classes()
-                    .is_some_and(|classes| classes.values.contains(value))
+                label.values().contains(value)
             } else {
                 let column = columns.iter().find(|column| column.name == *name);
                 match column.map(|column| &column.kind) {

@@ -35,7 +35,7 @@ pub enum ProblemKind {
     OutOfRange,
     /// A category that the schema does not list; the `(other)` feature is used.
     UnlistedCategory,
-    /// A label that is none of the two; the default is used.
+    /// A label that is none of the values; the default is used.
     UnknownLabel,
     /// Fewer fields than the header; defaults are used.
     TooFewFields,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::column::{Classes, ColumnKind, Label, LabelKind, Transform};
+use super::column::{Classes, ColumnKind, Label, LabelKind, Several, Transform};
 use super::schema::Schema;
 
 impl Schema {
@@ -36,6 +36,10 @@ impl Schema {
             }) => {
                 writeln!(out, "values = {}", list(values.iter().map(|v| quoted(v))))?;
                 writeln!(out, "positive = {}", quoted(positive))?;
+                writeln!(out, "default = {}", quoted(default))?;
+            }
+            LabelKind::Several(Several { values, default }) => {
+                writeln!(out, "values = {}", list(values.iter().map(|v| quoted(v))))?;
                 writeln!(out, "default = {}", quoted(default))?;
             }
             LabelKind::Number(range) => {

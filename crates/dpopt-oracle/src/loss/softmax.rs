@@ -1,5 +1,6 @@
 //! Multiclass logistic regression: the cross-entropy of a softmax.
 
+use dpopt_linalg::Row;
 use dpopt_privacy::LatticeSum;
 
 use super::glm::add_multiple;
@@ -64,6 +65,41 @@ impl Softmax {
             .with_hessian_frobenius(smoothness)
     }
 
+    /// z = W x.
+    #[must_use]
+    pub fn outputs(&self, row: Row<'_>, point: &[f64]) -> Vec<f64> {
+        let mut outputs = vec![0.0; self.classes];
+        self.products(row, point, &mut outputs);
+        outputs
+    }
+
+    /// softmax(z).
+    #[must_use]
+    pub fn probabilities(outputs: &[f64]) -> Vec<f64> {
+        let mut out = outputs.to_vec();
+        probabilities(&mut out);
+        out
+    }
+
+    /// ln(sum_k e^(z_k)) - z_class; infinite for a class that is none.
+    #[must_use]
+    pub fn cross_entropy(outputs: &[f64], class: usize) -> f64 {
+        let Some(&at_label) = outputs.get(class) else {
+            return f64::INFINITY;
+        };
+        // From differences with the label's output: exact where that one stands out.
+        let top = largest(outputs) - at_label;
+        if top > 0.0 {
+            let sum: f64 = outputs.iter().map(|z| (z - at_label - top).exp()).sum();
+            return top + sum.ln();
+        }
+        let others = outputs.iter().enumerate().filter(|(k, _)| *k != class);
+        others
+            .map(|(_, z)| (z - at_label).exp())
+            .sum::<f64>()
+            .ln_1p()
+    }
+
     fn class(&self, label: f64) -> usize {
         // A NaN and negative numbers become 0.
         let class = label as usize;
@@ -75,10 +111,10 @@ impl Softmax {
     }
 
     /// The product of each row of a (K, d) matrix with the features.
-    fn products(&self, record: &Example<'_>, matrix: &[f64], out: &mut [f64]) {
+    fn products(&self, row: Row<'_>, matrix: &[f64], out: &mut [f64]) {
         let columns = (matrix.len() / self.classes).max(1);
-        for (out, row) in out.iter_mut().zip(matrix.chunks_exact(columns)) {
-            *out = record.row.dot(row);
+        for (out, weights) in out.iter_mut().zip(matrix.chunks_exact(columns)) {
+            *out = row.dot(weights);
         }
     }
 
@@ -110,28 +146,14 @@ impl Loss for Softmax {
     }
 
     fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
-        let mut logits = vec![0.0; self.classes];
-        self.products(&record, point, &mut logits);
-        let at_label = logits[self.class(record.label)];
-        // From differences with the label's logit: exact where that one stands out.
-        let top = largest(&logits) - at_label;
-        let sum: f64 = logits.iter().map(|z| (z - at_label - top).exp()).sum();
-        if top > 0.0 {
-            return top + sum.ln();
-        }
-        let label = self.class(record.label);
-        let others = logits.iter().enumerate().filter(|(k, _)| *k != label);
-        others
-            .map(|(_, z)| (z - at_label).exp())
-            .sum::<f64>()
-            .ln_1p()
+        Self::cross_entropy(&self.outputs(record.row, point), self.class(record.label))
     }
 }
 
 impl Differentiable for Softmax {
     fn gradient(&self, record: Example<'_>, point: &[f64], out: &mut [f64]) {
         let mut left = vec![0.0; self.classes];
-        self.products(&record, point, &mut left);
+        self.products(record.row, point, &mut left);
         residual(&mut left, self.class(record.label));
         self.add_outer(&left, &record, out);
     }
@@ -139,8 +161,8 @@ impl Differentiable for Softmax {
     fn gradient_change(&self, record: Example<'_>, segment: &Segment<'_>, out: &mut [f64]) {
         let mut logits = vec![0.0; self.classes];
         let mut moves = vec![0.0; self.classes];
-        self.products(&record, segment.from, &mut logits);
-        self.products(&record, segment.displacement, &mut moves);
+        self.products(record.row, segment.from, &mut logits);
+        self.products(record.row, segment.displacement, &mut moves);
         let mut change = vec![0.0; self.classes];
         probability_change(&mut logits, &moves, &mut change);
         self.add_outer(&change, &record, out);
@@ -157,7 +179,7 @@ impl Differentiable for Softmax {
         let mut matrix = vec![0.0; point.len()];
         for i in positions.iter() {
             let record = records.record(i);
-            self.products(&record, point, &mut left);
+            self.products(record.row, point, &mut left);
             residual(&mut left, self.class(record.label));
             matrix.fill(0.0);
             self.add_outer(&left, &record, &mut matrix);
@@ -183,8 +205,8 @@ impl Differentiable for Softmax {
         for i in positions.iter() {
             let record = records.record(i);
             let label = self.class(record.label);
-            self.products(&record, segment.from, &mut logits);
-            self.products(&record, segment.displacement, &mut moves);
+            self.products(record.row, segment.from, &mut logits);
+            self.products(record.row, segment.displacement, &mut moves);
             before.copy_from_slice(&logits);
             for ((after, z), dz) in after.iter_mut().zip(&logits).zip(&moves) {
                 *after = z + dz;
@@ -214,8 +236,8 @@ impl TwiceDifferentiable for Softmax {
     ) {
         let mut p = vec![0.0; self.classes];
         let mut moves = vec![0.0; self.classes];
-        self.products(&record, point, &mut p);
-        self.products(&record, direction, &mut moves);
+        self.products(record.row, point, &mut p);
+        self.products(record.row, direction, &mut moves);
         probabilities(&mut p);
         let mean: f64 = p.iter().zip(&moves).map(|(p, v)| p * v).sum();
         for (p, v) in p.iter_mut().zip(&moves) {

@@ -11,7 +11,7 @@ const SCHEMAS: [(&str, &[&str]); 31] = [
     ("infinite.toml", &["infinite.toml", "row_norm"]),
     ("later.toml", &["later.toml", "format"]),
     ("intercept.toml", &["intercept.toml", "intercept"]),
-    ("three.toml", &["three.toml", "label.values", "two"]),
+    ("three.toml", &["three.toml", "label.positive", "two"]),
     ("one.toml", &["one.toml", "label.values"]),
     ("same.toml", &["same.toml", "twice"]),
     ("positive.toml", &["positive.toml", "so"]),
