@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::AnySolver;
 use crate::certified::Certified;
 use crate::error::CliError;
+use crate::evaluated::Evaluated;
 use crate::fit::Fit;
 use crate::loss::{self, LossName};
 use crate::objective::Objective;
@@ -42,6 +43,9 @@ pub(crate) struct Model {
     /// Of solvers of second order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     second_order: Option<SecondOrder>,
+    /// On records that were held out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    evaluation: Option<Evaluated>,
     weights: Vec<Weight>,
 }
 
@@ -165,6 +169,7 @@ impl Model {
             schema,
             order,
             second_order: None,
+            evaluation: None,
             weights,
         }
     }
@@ -172,6 +177,12 @@ impl Model {
     /// With what a solver of second order chose and certified.
     pub(crate) fn with_second_order(mut self, second_order: Option<SecondOrder>) -> Self {
         self.second_order = second_order;
+        self
+    }
+
+    /// With what it is worth on records that were held out.
+    pub(crate) fn with_evaluation(mut self, evaluation: Option<Evaluated>) -> Self {
+        self.evaluation = evaluation;
         self
     }
 
@@ -246,16 +257,20 @@ impl Model {
         weights.flat_map(|w| w.weight.all().to_vec()).collect()
     }
 
-    /// The output for each row.
-    pub(crate) fn scores(&self, design: &Design) -> Vec<f64> {
-        let point = self.point();
-        let fit = Fit {
+    /// What it is.
+    pub(crate) fn fit(&self) -> Fit {
+        Fit {
             loss: self.loss.phi,
             network: self.hidden.as_ref().map(|hidden| hidden.network),
             // Checked when it was read.
             link: self.link().ok().flatten(),
             seed: None,
-        };
+        }
+    }
+
+    /// The output for each row.
+    pub(crate) fn scores(&self, design: &Design) -> Vec<f64> {
+        let (point, fit) = (self.point(), self.fit());
         (0..design.rows())
             .map(|i| fit.score(design.row(i), &point))
             .collect()

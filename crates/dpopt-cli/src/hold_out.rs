@@ -1,0 +1,179 @@
+//! Records that are held out of training, and what the model is worth on them.
+
+use clap::Args;
+use dpopt::data::tabular::Schema;
+use dpopt::oracle::{DataError, PrivateData, PublicOrder};
+use dpopt::privacy::{Adjacency, Curator, Delta, Epsilon, Refused};
+
+use crate::args;
+use crate::error::CliError;
+use crate::evaluated::{Evaluated, HeldOutRecords, Planned, check_label};
+use crate::fit::Fit;
+
+/// Flags of a hold-out.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct HoldOutArgs {
+    /// Hold out this share of the records, drawn by a public seed: they are protected, not trained on, and what the model is evaluated on
+    /// (with --evaluate)
+    #[arg(long, value_name = "SHARE", value_parser = args::probability, allow_hyphen_values = true)]
+    holdout: Option<f64>,
+    /// Evaluate the model on the records that were held out, with noise: accuracy, AUC, log loss, confusion, ROC and calibration tables, each
+    /// number with an interval. A record is in one part, so that this takes nothing from training: SHARE is of the squared mu of the
+    /// budget, on the hold-out, and all of it unless said (less leaves room for `dpopt evaluate` later)
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "1", value_parser = share, allow_hyphen_values = true)]
+    evaluate: Option<f64>,
+    /// Seed of the draw of the records that are held out: public, and chosen without looking at them. Default: drawn from the operating
+    /// system, and named in the report
+    #[arg(
+        long,
+        value_name = "S",
+        requires = "holdout",
+        allow_hyphen_values = true
+    )]
+    holdout_seed: Option<u64>,
+    /// Bins of scores that an evaluation counts records in: an even number. Default: by the number of records and the noise
+    #[arg(
+        long,
+        value_name = "B",
+        requires = "evaluate",
+        allow_hyphen_values = true
+    )]
+    bins: Option<usize>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
+        _ => Err("a share above 0 and at most 1 is needed".to_owned()),
+    }
+}
+
+/// The records that were held out, and the plan for them.
+pub(crate) struct HeldOut {
+    data: PrivateData,
+    seed: u64,
+    planned: Planned,
+}
+
+impl HoldOutArgs {
+    /// Refuses what can't be, before a record is read. `test`, `ledger`: whether they were given.
+    pub(crate) fn check(
+        self,
+        schema: &Schema,
+        adjacency: Adjacency,
+        (test, ledger): (bool, bool),
+    ) -> Result<(), CliError> {
+        let refused = |flag, problem: &str| Err(CliError::flag(flag, problem));
+        match (self.holdout, self.evaluate) {
+            (None, None) => return Ok(()),
+            (Some(_), None) => {
+                return refused(
+                    "--holdout",
+                    "records are held out to be evaluated on: give --evaluate too",
+                );
+            }
+            (None, Some(_)) => {
+                return refused(
+                    "--evaluate",
+                    "it is made on records that were not trained on: give --holdout SHARE too (0.2, say), or `dpopt evaluate` other records",
+                );
+            }
+            (Some(_), Some(_)) => {}
+        }
+        if test {
+            return refused(
+                "--test",
+                "a test set is evaluated without noise, outside the protection, and --evaluate is its place where there is none: give one \
+                 of the two",
+            );
+        }
+        if ledger {
+            return refused(
+                "--evaluate",
+                "a ledger pays for one run, and adds up what parts of the records cost; train on a file of its own, and evaluate the rest \
+                 with `dpopt evaluate --ledger`",
+            );
+        }
+        check_label(schema.label(), "--evaluate")?;
+        if adjacency == Adjacency::ReplaceOne {
+            return Ok(());
+        }
+        let why = match adjacency.record_count_is_public() {
+            true => {
+                "under zero-out adjacency an erased record would still be counted; take replace-one"
+                    .to_owned()
+            }
+            false => {
+                DataError::NoHoldOut(adjacency).to_string()
+                    + ", and evaluate with `dpopt evaluate`; or take replace-one"
+            }
+        };
+        Err(CliError::flag("--holdout", why))
+    }
+
+    /// The records to train on, and those that are held out, with a plan for them.
+    pub(crate) fn split(
+        self,
+        data: PrivateData,
+        epsilon: Option<Epsilon>,
+        delta: Delta,
+    ) -> Result<(PrivateData, Option<HeldOut>), CliError> {
+        let (Some(holdout), Some(share)) = (self.holdout, self.evaluate) else {
+            return Ok((data, None));
+        };
+        let records = data.public_records();
+        let held = (holdout * records as f64).round() as u64;
+        let seed = match self.holdout_seed {
+            Some(seed) => seed,
+            None => PublicOrder::draw_seed().map_err(Refused::from)?,
+        };
+        let (data, held) = data.set_aside(held, seed).map_err(|error| {
+            let remedy = match error {
+                DataError::HoldOut { .. } => {
+                    format!(" ({holdout} of {records}): give another share or more records")
+                }
+                DataError::HoldOutInAFile => {
+                    ": leave out --in-place and give the table itself, not a file of rows"
+                        .to_owned()
+                }
+                _ => String::new(),
+            };
+            CliError::flag("--holdout", format!("{error}{remedy}"))
+        })?;
+        let epsilon = epsilon.map_or_else(|| Epsilon::new(crate::train::EPSILON), Ok)?;
+        let planned = Planned::new(&held, (epsilon, delta), share, self.bins)?;
+        let held = HeldOut {
+            data: held,
+            seed,
+            planned,
+        };
+        Ok((data, Some(held)))
+    }
+}
+
+impl HeldOut {
+    /// Evaluates a released point, by a curator of its own.
+    pub(crate) fn evaluate(
+        &self,
+        fit: &Fit,
+        point: &[f64],
+        schema: &Schema,
+    ) -> Result<Evaluated, CliError> {
+        let plan = self.planned.of_model(fit, point, self.data.row_norm())?;
+        let curator = Curator::protected(self.data.adjacency())?;
+        let (counts, guarantee) = self
+            .planned
+            .release(&plan, &self.data, (fit, point), curator)?;
+        let records = self.data.public_records();
+        let held_out = HeldOutRecords {
+            records,
+            seed: self.seed,
+        };
+        Ok(Evaluated::new(
+            &counts,
+            &guarantee,
+            schema,
+            (records, Some(held_out)),
+        ))
+    }
+}
