@@ -60,7 +60,8 @@ impl Planned {
         share: f64,
         bins: Option<usize>,
     ) -> Result<Self, CliError> {
-        let mu = gdp::mu_for(epsilon, delta)?.get() * share.sqrt();
+        // Rounded down by more than the accountant rounds up.
+        let mu = gdp::mu_for(epsilon, delta)?.get() * share.sqrt() * (1.0 - 1e-9);
         let planned = Self {
             records: data.public_records(),
             adjacency: data.adjacency(),
@@ -236,15 +237,14 @@ impl Evaluated {
         let found = &self.evaluation;
         let mut text = format!("Evaluation accuracy {}", part(&found.accuracy));
         // Writing to a `String` can't fail.
-        let _ = write!(text, ", AUC {}", part(&found.auc));
+        let _ = writeln!(text, ", AUC {}", part(&found.auc));
         if let Some(loss) = &found.log_loss {
-            let _ = write!(text, ", log loss {}", part(loss));
+            let _ = writeln!(text, "           log loss {}", part(loss));
         }
-        text.push('\n');
         let table = &found.confusion;
         let _ = writeln!(
             text,
-            "           called positive: {} rightly, {} wrongly; negative: {} rightly, {} wrongly",
+            "           called positive: {} rightly, {} wrongly;\n           negative: {} rightly, {} wrongly",
             whole(&table.true_positives),
             whole(&table.false_positives),
             whole(&table.true_negatives),
@@ -253,7 +253,7 @@ impl Evaluated {
         if let Some(of) = &found.population {
             let _ = writeln!(
                 text,
-                "           of the population, if the records are independent draws from it: accuracy {}, AUC {}",
+                "           of the population, if records are independent draws:\n           accuracy {}, AUC {}",
                 part(&of.accuracy),
                 part(&of.auc)
             );

@@ -3,7 +3,7 @@
 use clap::Args;
 use dpopt::data::tabular::Schema;
 use dpopt::oracle::{DataError, PrivateData, PublicOrder};
-use dpopt::privacy::{Adjacency, Curator, Delta, Epsilon, Refused};
+use dpopt::privacy::{Adjacency, Curator, Delta, Epsilon, Guarantee, Refused};
 
 use crate::args;
 use crate::error::CliError;
@@ -20,7 +20,7 @@ pub(crate) struct HoldOutArgs {
     /// Evaluate the model on the records that were held out, with noise: accuracy, AUC, log loss, confusion, ROC and calibration tables, each
     /// number with an interval. A record is in one part, so that this takes nothing from training: SHARE is of the squared mu of the
     /// budget, on the hold-out, and all of it unless said (less leaves room for `dpopt evaluate` later)
-    #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "1", value_parser = share, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "1", value_parser = share)]
     evaluate: Option<f64>,
     /// Seed of the draw of the records that are held out: public, and chosen without looking at them. Default: drawn from the operating
     /// system, and named in the report
@@ -52,7 +52,8 @@ fn share(text: &str) -> Result<f64, String> {
 pub(crate) struct HeldOut {
     data: PrivateData,
     seed: u64,
-    planned: Planned,
+    share: f64,
+    bins: Option<usize>,
 }
 
 impl HoldOutArgs {
@@ -141,29 +142,34 @@ impl HoldOutArgs {
             CliError::flag("--holdout", format!("{error}{remedy}"))
         })?;
         let epsilon = epsilon.map_or_else(|| Epsilon::new(crate::train::EPSILON), Ok)?;
-        let planned = Planned::new(&held, (epsilon, delta), share, self.bins)?;
         let held = HeldOut {
             data: held,
             seed,
-            planned,
+            share,
+            bins: self.bins,
         };
+        // Refused now, if it can't be made.
+        held.plan(epsilon, delta)?;
         Ok((data, Some(held)))
     }
 }
 
 impl HeldOut {
-    /// Evaluates a released point, by a curator of its own.
+    fn plan(&self, epsilon: Epsilon, delta: Delta) -> Result<Planned, CliError> {
+        Planned::new(&self.data, (epsilon, delta), self.share, self.bins)
+    }
+
+    /// Evaluates a released point, by a curator of its own, for no more than the run's guarantee: so that is the guarantee of both.
     pub(crate) fn evaluate(
         &self,
         fit: &Fit,
         point: &[f64],
-        schema: &Schema,
+        (schema, run): (&Schema, &Guarantee),
     ) -> Result<Evaluated, CliError> {
-        let plan = self.planned.of_model(fit, point, self.data.row_norm())?;
+        let planned = self.plan(Epsilon::new(run.epsilon())?, run.delta())?;
+        let plan = planned.of_model(fit, point, self.data.row_norm())?;
         let curator = Curator::protected(self.data.adjacency())?;
-        let (counts, guarantee) = self
-            .planned
-            .release(&plan, &self.data, (fit, point), curator)?;
+        let (counts, guarantee) = planned.release(&plan, &self.data, (fit, point), curator)?;
         let records = self.data.public_records();
         let held_out = HeldOutRecords {
             records,

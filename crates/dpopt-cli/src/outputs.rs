@@ -181,6 +181,10 @@ impl Outputs<'_> {
         if let Some(all) = self.statement.all_runs {
             return AttackTable::of_pair(all.epsilon, all.delta);
         }
+        if self.evaluation.is_some() {
+            // Held-out records have another curve than the others, through the same point.
+            return AttackTable::of_pair(self.statement.epsilon, self.statement.delta);
+        }
         let guarantee = self.guarantee;
         AttackTable::of(
             guarantee.accountant(),

@@ -426,7 +426,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             steps: outcome.steps,
         });
     }
-    let evaluation = held_out.map(|held| held.evaluate(&fit, &outcome.point, &source.schema));
+    let evaluation =
+        held_out.map(|held| held.evaluate(&fit, &outcome.point, (&source.schema, guarantee)));
     let (evaluation, unevaluated) = match evaluation.transpose() {
         Ok(evaluation) => (evaluation, None),
         Err(error) => (None, Some(error)),

@@ -28,6 +28,8 @@ pub use statement::{
 
 /// Fewest and most bins that a plan chooses.
 const BINS: [f64; 2] = [4.0, 64.0];
+/// Share of the smaller class that they are chosen for.
+const SMALLER: f64 = 0.125;
 
 /// An evaluation could not be planned or made.
 #[derive(Debug, thiserror::Error)]
@@ -144,8 +146,9 @@ pub struct PrivateEvaluation {
 impl PrivateEvaluation {
     /// A plan that spends `mu`.
     ///
-    /// The number of bins that it chooses is the even one next to (sqrt(2) n/s)^(2/3), from 4 to 64: there the share of pairs that are tied in even bins, 1/(2 B), and
-    /// the deviation of the accuracy, s sqrt(B/2)/n, together are least.
+    /// The number of bins that it chooses is the even one next to (sqrt(2) m/s)^(2/3), from 4 to 64: there the share of pairs that are tied in
+    /// even bins, 1/(2 B), and the deviation of a share of m records, s sqrt(B/2)/m, together are least. m = n/8, as the smaller class is what
+    /// the noise hides first: chosen.
     ///
     /// # Errors
     /// [`EvaluationError`] but for those of data and releases.
@@ -174,7 +177,7 @@ impl PrivateEvaluation {
         let radius = radius(of.loss_cap.is_some());
         let count_std = adjacency.sum_sensitivity() * radius * noise_multiplier.get();
         let bins = of.bins.unwrap_or_else(|| {
-            let best = (2f64.sqrt() * records as f64 / count_std).powf(2.0 / 3.0);
+            let best = (2f64.sqrt() * SMALLER * records as f64 / count_std).powf(2.0 / 3.0);
             2 * (0.5 * best.clamp(BINS[0], BINS[1])).round() as usize
         });
         Ok(Self {

@@ -458,7 +458,8 @@ fn what_can_not_be_planned_or_released() {
     assert!(matches!(found, Err(EvaluationError::Ask(_))));
 }
 
-/// (sqrt(2) n/s)^(2/3), even, between 4 and 64: at n = 4000, mu = 0.5 and s = 4 sqrt(5)/2 it is 117.0, at n = 400 it is 25.2, at n = 3 below 4.
+/// (sqrt(2) n/(8 s))^(2/3), even, between 4 and 64: at n = 4000, mu = 0.5 and s = 4 sqrt(5)/2 it is 29.2, at n = 400 it is 6.3, at n = 3 below
+/// 4 and at n = 40,000 136.
 #[test]
 fn the_number_of_bins_follows_the_noise() {
     let bins = |records| {
@@ -470,5 +471,8 @@ fn the_number_of_bins_follows_the_noise() {
         let plan = PrivateEvaluation::new(records, ReplaceOne, mu, &of).unwrap();
         plan.bins.count()
     };
-    assert_eq!([bins(4000), bins(400), bins(3)], [64, 26, 4]);
+    assert_eq!(
+        [bins(4000), bins(400), bins(3), bins(40_000)],
+        [30, 6, 4, 64]
+    );
 }

@@ -5,6 +5,7 @@ mod bad_input;
 mod calibrate;
 mod certificates;
 mod certify;
+mod evaluation;
 mod formats;
 mod hostile;
 mod interrupt;
