@@ -110,7 +110,12 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
     })?;
     let data = data.with_label_bound(clip(1.0)?);
     let (fit, point) = (model.fit(), model.point());
-    let planned = Planned::new(&data, (args.epsilon, args.delta), 1.0, args.bins)?;
+    let planned = Planned::new(
+        (data.public_records(), adjacency),
+        (args.epsilon, args.delta),
+        1.0,
+        args.bins,
+    )?;
     let plan = planned.of_model(&fit, &point, data.row_norm())?;
     let mut curator = Curator::protected(adjacency)?;
     if let Some(ledger) = ledger {

@@ -55,7 +55,7 @@ pub(crate) struct Planned {
 impl Planned {
     /// Of so many records, for `share` of the squared mu of the budget. Refuses what can't be made.
     pub(crate) fn new(
-        data: &PrivateData,
+        (records, adjacency): (u64, Adjacency),
         (epsilon, delta): (Epsilon, Delta),
         share: f64,
         bins: Option<usize>,
@@ -63,8 +63,8 @@ impl Planned {
         // Rounded down by more than the accountant rounds up.
         let mu = gdp::mu_for(epsilon, delta)?.get() * share.sqrt() * (1.0 - 1e-9);
         let planned = Self {
-            records: data.public_records(),
-            adjacency: data.adjacency(),
+            records,
+            adjacency,
             mu: Mu::new(mu)?,
             bins,
             delta,
@@ -72,6 +72,11 @@ impl Planned {
         // Of any model: only the edges depend on which.
         planned.plan(RANGE, None)?;
         Ok(planned)
+    }
+
+    /// Half of the width of the interval of the accuracy.
+    pub(crate) fn accuracy_half_width(&self) -> Result<f64, CliError> {
+        Ok(self.plan(RANGE, Some(LARGEST_SCORE))?.accuracy_half_width())
     }
 
     fn plan(&self, range: f64, loss_cap: Option<f64>) -> Result<PrivateEvaluation, CliError> {

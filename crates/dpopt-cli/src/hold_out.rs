@@ -2,6 +2,7 @@
 
 use clap::Args;
 use dpopt::data::tabular::Schema;
+use dpopt::nonconvex::Budget;
 use dpopt::oracle::{DataError, PrivateData, PublicOrder};
 use dpopt::privacy::{Adjacency, Curator, Delta, Epsilon, Guarantee, Refused};
 
@@ -46,6 +47,25 @@ fn share(text: &str) -> Result<f64, String> {
         Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
         _ => Err("a share above 0 and at most 1 is needed".to_owned()),
     }
+}
+
+/// So many records are that share.
+fn held(holdout: f64, records: u64) -> u64 {
+    (holdout * records as f64).round() as u64
+}
+
+/// What to do where there are no two parts.
+fn no_parts(holdout: f64, error: DataError, records: u64) -> CliError {
+    let remedy = match error {
+        DataError::HoldOut { .. } => {
+            format!(" ({holdout} of {records}): give another share or more records")
+        }
+        DataError::HoldOutInAFile => {
+            ": leave out --in-place and give the table itself, not a file of rows".to_owned()
+        }
+        _ => String::new(),
+    };
+    CliError::flag("--holdout", format!("{error}{remedy}"))
 }
 
 /// The records that were held out, and the plan for them.
@@ -112,6 +132,31 @@ impl HoldOutArgs {
         Err(CliError::flag("--holdout", why))
     }
 
+    /// How many of so many records would be trained on, and what the evaluation of the others would tell, in words.
+    pub(crate) fn planned(
+        self,
+        records: u64,
+        adjacency: Adjacency,
+        budget: &Budget,
+    ) -> Result<Option<(u64, String)>, CliError> {
+        let (Some(holdout), Some(share)) = (self.holdout, self.evaluate) else {
+            return Ok(None);
+        };
+        let held = held(holdout, records);
+        if held == 0 || held >= records {
+            return Err(no_parts(
+                holdout,
+                DataError::HoldOut { held, records },
+                records,
+            ));
+        }
+        let budget = (budget.epsilon, budget.delta);
+        let planned = Planned::new((held, adjacency), budget, share, self.bins)?;
+        let half = planned.accuracy_half_width()?;
+        let words = format!("of {held} records held out: the accuracy to about +-{half:.4}");
+        Ok(Some((records - held, words)))
+    }
+
     /// The records to train on, and those that are held out, with a plan for them.
     pub(crate) fn split(
         self,
@@ -123,24 +168,13 @@ impl HoldOutArgs {
             return Ok((data, None));
         };
         let records = data.public_records();
-        let held = (holdout * records as f64).round() as u64;
+        let held = held(holdout, records);
         let seed = match self.holdout_seed {
             Some(seed) => seed,
             None => PublicOrder::draw_seed().map_err(Refused::from)?,
         };
-        let (data, held) = data.set_aside(held, seed).map_err(|error| {
-            let remedy = match error {
-                DataError::HoldOut { .. } => {
-                    format!(" ({holdout} of {records}): give another share or more records")
-                }
-                DataError::HoldOutInAFile => {
-                    ": leave out --in-place and give the table itself, not a file of rows"
-                        .to_owned()
-                }
-                _ => String::new(),
-            };
-            CliError::flag("--holdout", format!("{error}{remedy}"))
-        })?;
+        let parts = data.set_aside(held, seed);
+        let (data, held) = parts.map_err(|error| no_parts(holdout, error, records))?;
         let epsilon = epsilon.map_or_else(|| Epsilon::new(crate::train::EPSILON), Ok)?;
         let held = HeldOut {
             data: held,
@@ -156,7 +190,8 @@ impl HoldOutArgs {
 
 impl HeldOut {
     fn plan(&self, epsilon: Epsilon, delta: Delta) -> Result<Planned, CliError> {
-        Planned::new(&self.data, (epsilon, delta), self.share, self.bins)
+        let of = (self.data.public_records(), self.data.adjacency());
+        Planned::new(of, (epsilon, delta), self.share, self.bins)
     }
 
     /// Evaluates a released point, by a curator of its own, for no more than the run's guarantee: so that is the guarantee of both.

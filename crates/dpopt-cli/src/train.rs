@@ -5,6 +5,7 @@
 //! anything released. After the run the model is written first, then each file by itself.
 
 mod descend;
+mod dry;
 mod records;
 mod resume;
 mod saddle;
@@ -149,6 +150,10 @@ pub(crate) struct TrainArgs {
     force: bool,
     #[command(flatten)]
     how: ChooseArgs,
+    /// Show what would be spent, reached and how many passes that is, and stop: nothing is charged, released or written. With
+    /// --public-records no record is read; without it the table is read for its number of records alone
+    #[arg(long, conflicts_with_all = ["resume", "checkpoint"])]
+    dry_run: bool,
     /// Threads, up to 1024; default: as many as the machine offers. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = args::threads, allow_hyphen_values = true)]
     threads: Option<NonZeroUsize>,
@@ -255,6 +260,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     args.hold_out.check(&source.schema, args.adjacency, given)?;
     if source.schema.is_draft() && !args.accept_draft {
         return Err(CliError::flag("--schema", DRAFT_REFUSED));
+    }
+    if args.dry_run {
+        return dry::run(args, &source, fit, wanted.is_some()).map(|()| Exit::Done);
     }
     let prepare = |path| OutDir::prepare(path, args.force);
     let mut out = args.out.as_deref().map(prepare).transpose()?;

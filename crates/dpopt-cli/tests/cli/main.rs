@@ -12,6 +12,7 @@ mod interrupt;
 mod ledger;
 mod lost;
 mod objectives;
+mod planning;
 mod quadratic;
 mod quantiles;
 mod records;
