@@ -13,11 +13,13 @@
 //!
 //! A closed form is a [`Problem`], a [`SecondOrderProblem`] or a [`GoldsteinProblem`], with its
 //! constants. [`auc`], [`accuracy`], [`majority_accuracy`] and [`log_loss`] say how good a linear
-//! classifier is on public data, [`Confusion`] how well several classes are told apart.
+//! classifier is on public data, [`Confusion`] how well several classes are told apart, and [`PrivateEvaluation`] how good scores of
+//! two classes are on private records.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod confusion;
 mod error;
+mod evaluation;
 mod first;
 mod goldstein;
 #[cfg(test)]
@@ -38,6 +40,10 @@ mod window;
 pub use confusion::{Confusion, class_of, largest};
 pub use dpopt_solver::KlCondition;
 pub use error::CertificateError;
+pub use evaluation::{
+    BinaryConfusion, Calibrated, Evaluation, EvaluationCounts, EvaluationError, EvaluationSettings,
+    Measured, OfPopulation, PrivateEvaluation, RocPoint,
+};
 pub use first::{FirstOrder, first_order};
 pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};
 pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};

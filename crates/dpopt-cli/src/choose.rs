@@ -1,6 +1,8 @@
 //! From public facts to a plan: a named solver's, or the one that the `auto` rule picks, with a projection where one is
 //! asked for.
 
+mod passes;
+
 use std::str::FromStr;
 
 use clap::Args;
@@ -98,6 +100,9 @@ pub(crate) struct ChooseArgs {
     /// bound 100000
     #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
     max_steps: Option<u64>,
+    /// Most passes over the data: the plan has as few steps as that asks for, and the bound that it then has
+    #[arg(long, value_name = "P", value_parser = args::positive, allow_hyphen_values = true)]
+    max_passes: Option<f64>,
 }
 
 /// How rows are projected.
@@ -336,6 +341,10 @@ impl ChooseArgs {
             let problem = "solvers of saddle problems have no use for it";
             return Err(CliError::flag(flag, problem));
         }
+        if self.max_passes.is_some() {
+            let problem = "of solvers of saddle problems --max-steps is the cap: of gda and spider-gda a step is a pass or two";
+            return Err(CliError::flag("--max-passes", problem));
+        }
         Ok(self.max_steps)
     }
 
@@ -453,8 +462,8 @@ impl ChooseArgs {
         self.value_range.is_some()
     }
 
-    /// Plans. Only public facts come in, so nothing else can decide.
-    pub(crate) fn choose(
+    /// Plans, in as many passes as that takes.
+    fn planned(
         &self,
         solver: SolverArg,
         fit: &Fit,

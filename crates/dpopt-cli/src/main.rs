@@ -21,8 +21,11 @@ mod clock;
 mod convert;
 mod error;
 mod evaluate;
+mod evaluate_model;
+mod evaluated;
 mod exit;
 mod fit;
+mod hold_out;
 mod input;
 mod interrupt;
 mod ledger;
@@ -84,6 +87,8 @@ enum Command {
     Convert(convert::ConvertArgs),
     /// Apply a trained model to a table
     Predict(predict::PredictArgs),
+    /// Evaluate a trained model of two classes on private records: accuracy, AUC, log loss and tables, with intervals
+    Evaluate(evaluate_model::EvaluateArgs),
     /// Certify a trained model on private records: how long the gradient is, and whether the Hessian bends down
     Certify(certify::CertifyArgs),
     /// Show or verify a ledger, which holds the budget of several runs
@@ -104,6 +109,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args).map(done),
         Command::Convert(args) => convert::run(args).map(done),
         Command::Predict(args) => predict::run(args).map(done),
+        Command::Evaluate(args) => evaluate_model::run(args).map(done),
         Command::Certify(args) => certify::run(args).map(done),
         Command::Ledger(command) => ledger::run(command).map(done),
     };

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::AnySolver;
 use crate::certified::Certified;
 use crate::error::CliError;
+use crate::evaluated::Evaluated;
 use crate::fit::{Fit, Head};
 use crate::loss::{self, LossName};
 use crate::objective::Objective;
@@ -45,6 +46,9 @@ pub(crate) struct Model {
     /// Of solvers of second order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     second_order: Option<SecondOrder>,
+    /// On records that were held out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    evaluation: Option<Evaluated>,
     weights: Vec<Weight>,
 }
 
@@ -181,6 +185,7 @@ impl Model {
             schema,
             order,
             second_order: None,
+            evaluation: None,
             weights,
         }
     }
@@ -188,6 +193,12 @@ impl Model {
     /// With what a solver of second order chose and certified.
     pub(crate) fn with_second_order(mut self, second_order: Option<SecondOrder>) -> Self {
         self.second_order = second_order;
+        self
+    }
+
+    /// With what it is worth on records that were held out.
+    pub(crate) fn with_evaluation(mut self, evaluation: Option<Evaluated>) -> Self {
+        self.evaluation = evaluation;
         self
     }
 

@@ -13,6 +13,7 @@ use crate::certificate::Certificate;
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
+use crate::evaluated::Evaluated;
 use crate::fit::Fit;
 use crate::model::Trained;
 use crate::order;
@@ -42,6 +43,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) second_order: Option<&'a SecondOrder>,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<&'a TestMetrics>,
+    pub(crate) evaluation: Option<&'a Evaluated>,
     pub(crate) by_group: Option<&'a ByGroup>,
     /// None where times may not be written.
     pub(crate) times: Option<Times>,
@@ -151,6 +153,7 @@ impl Outputs<'_> {
                 words.map(str::to_owned)
             }),
             by_group: self.by_group,
+            evaluation: self.evaluation,
             learnt_nothing: outcome
                 .returned_start()
                 .then(|| learnt_nothing(chosen.resumed, &self.fit)),
@@ -177,6 +180,10 @@ impl Outputs<'_> {
     fn attack(&self) -> AttackTable {
         if let Some(all) = self.statement.all_runs {
             return AttackTable::of_pair(all.epsilon, all.delta);
+        }
+        if self.evaluation.is_some() {
+            // Held-out records have another curve than the others, through the same point.
+            return AttackTable::of_pair(self.statement.epsilon, self.statement.delta);
         }
         let guarantee = self.guarantee;
         AttackTable::of(

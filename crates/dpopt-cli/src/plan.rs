@@ -1,9 +1,10 @@
 //! `dpopt plan`: what a solver would do. Reads no data.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
-use dpopt::data::tabular::Several;
+use dpopt::data::tabular::{Schema, Several};
 use dpopt::minimax::Allowance;
 use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts};
 use dpopt::oracle::{Activation, CellShares, Convexity, Glm};
@@ -30,11 +31,14 @@ pub(crate) struct PlanArgs {
     #[arg(help = args::solver_help())]
     solver: SolverArg,
     /// Number of records; under add-remove the declared public size
-    #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
+    #[arg(long, visible_alias = "public-records", value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
     records: u64,
     /// Number of features; with --hidden K, or a quadratic loss of --rank K, there are K times as many parameters
-    #[arg(long, value_name = "D", value_parser = args::count, allow_hyphen_values = true)]
-    dim: u64,
+    #[arg(long, required_unless_present = "schema", value_name = "D", value_parser = args::count, allow_hyphen_values = true)]
+    dim: Option<u64>,
+    /// Public schema of a table, which says how many features its rows have and how long they are; no table is read
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["dim", "row_norm"])]
+    schema: Option<PathBuf>,
     /// Privacy budget epsilon
     #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
     epsilon: Epsilon,
@@ -120,6 +124,18 @@ struct Json<'a> {
 }
 
 impl PlanArgs {
+    /// Features of a row, and the bound on its norm.
+    fn row(&self) -> Result<(usize, f64), CliError> {
+        if let Some(path) = &self.schema {
+            let schema = Schema::load(path)?;
+            return Ok((schema.dim(), schema.row_norm()));
+        }
+        let features = usize::try_from(self.dim.unwrap_or(1));
+        let features =
+            features.map_err(|_| CliError::flag("--dim", "too large for this machine"))?;
+        Ok((features, self.row_norm))
+    }
+
     fn facts(&self, fit: &Fit) -> Result<PublicFacts, CliError> {
         let given = (self.lipschitz, self.smoothness, self.initial_gap);
         let kinks = self.loss.is_none()
@@ -145,9 +161,8 @@ impl PlanArgs {
             return Err(CliError::flag(flag, problem));
         }
         // A schema's labels are -1 and 1, or between.
-        let derived = fit.constants(self.row_norm, Some(1.0));
-        let features = usize::try_from(self.dim)
-            .map_err(|_| CliError::flag("--dim", "too large for this machine"))?;
+        let (features, row_norm) = self.row()?;
+        let derived = fit.constants(row_norm, Some(1.0));
         let dim = fit.dim(features);
         let facts = PublicFacts {
             records: self.records,
@@ -164,7 +179,7 @@ impl PlanArgs {
                 derived.smoothness
             }),
             initial_gap: self.initial_gap.unwrap_or(derived.initial_gap),
-            row_norm: self.row_norm,
+            row_norm,
             convexity: match (free, self.convex) {
                 _ if unknown => Convexity::Nonconvex,
                 (true, true) => Convexity::Convex,
@@ -223,14 +238,14 @@ impl PlanArgs {
                 return Err(CliError::flag(flag, problem));
             }
         }
-        let columns = usize::try_from(self.dim);
+        let (columns, row_norm) = self.row()?;
         let sizes = Sizes {
             records: self.records,
             adjacency: self.adjacency,
-            columns: columns.map_err(|_| CliError::flag("--dim", "too large for this machine"))?,
-            row_norm: self.row_norm,
+            columns,
+            row_norm,
         };
-        let limits = limits(max_steps, self.row_norm);
+        let limits = limits(max_steps, row_norm);
         let allowance = Allowance::all(budget);
         let (_, plan) = wanted.plan(shares, true, sizes, &allowance, &limits)?;
         Ok(Chosen::saddle(wanted.solver, plan, self.solver))
@@ -259,7 +274,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     let loss = args.loss.unwrap_or(LossName::Linear(Glm::Logistic));
     let link = (args.link, args.how.columns());
     let fit = Fit::new(loss, &args.network, link, args.class_count(loss)?)?;
-    fit.check_ball(args.row_norm)?;
+    fit.check_ball(args.row()?.1)?;
     let budget = Budget {
         epsilon: args.epsilon,
         delta: args.delta,
@@ -274,10 +289,20 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         .population
         .map(|reach| args.compared(reach, &fit, chosen.solver, &budget))
         .transpose()?;
+    show(&chosen, &fit, (args.delta, population), args.json)
+}
+
+/// Prints a plan. `population`: what is promised of it, where that was asked for.
+pub(crate) fn show(
+    chosen: &Chosen,
+    fit: &Fit,
+    (delta, population): (Delta, Option<Compared>),
+    json: bool,
+) -> Result<(), CliError> {
     let facts = *chosen.plan.facts();
     let (spend, bound) = (chosen.plan.spend(), chosen.plan.bound());
-    let (accountant, epsilon) = Accountant::least(spend.event(), args.delta, facts.adjacency)?;
-    let json = Json {
+    let (accountant, epsilon) = Accountant::least(spend.event(), delta, facts.adjacency)?;
+    let shown = Json {
         solver: chosen.solver,
         solver_reason: chosen.reason(),
         records: facts.records,
@@ -286,7 +311,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         activation: fit.network.map(|network| network.activation()),
         adjacency: facts.adjacency,
         epsilon,
-        delta: args.delta,
+        delta: delta,
         accountant,
         steps: chosen.plan.steps(),
         predicted_bound: bound.map(|bound| bound.value),
@@ -306,16 +331,16 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     for warning in chosen.warnings() {
         warn(&warning);
     }
-    if args.delta.get() > 1.0 / facts.records as f64 {
+    if delta.get() > 1.0 / facts.records as f64 {
         warn(&format!(
             "--delta {} is above one over the number of records",
-            scientific(args.delta)
+            scientific(delta)
         ));
     }
-    if args.json {
-        print_json(&json)
+    if json {
+        print_json(&shown)
     } else {
-        print(&describe(&json)?)
+        print(&describe(&shown)?)
     }
 }
 

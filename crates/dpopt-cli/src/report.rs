@@ -3,6 +3,7 @@
 //! It is given public values only, in [`ReportInput`]; what it computes from them is
 //! post-processing. Every string is escaped.
 
+mod evaluation;
 mod input;
 mod plot;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub(crate) fn render(input: &ReportInput<'_>) -> String {
         certificate,
         plan,
         metrics,
+        evaluation::section,
         files,
         footer,
     ];

@@ -17,6 +17,7 @@ use crate::certificate::{Certificate, Certified, four};
 use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
+use crate::evaluated::Evaluated;
 use crate::fit::Fit;
 use crate::loss::LossName;
 use crate::model::{Model, Trained};
@@ -38,6 +39,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) population: Claimed,
     pub(crate) statement: &'a Statement,
     pub(crate) metrics: Option<&'a TestMetrics>,
+    pub(crate) evaluation: Option<&'a Evaluated>,
     pub(crate) objective: Option<&'a Trained>,
     pub(crate) second_order: Option<&'a SecondOrder>,
     pub(crate) by_group: Option<&'a ByGroup>,
@@ -154,6 +156,9 @@ struct Json<'a> {
     times: Option<Times>,
     #[serde(flatten)]
     metrics: Option<&'a TestMetrics>,
+    /// On records that were held out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evaluation: Option<&'a Evaluated>,
     #[serde(flatten)]
     by_group: Option<&'a ByGroup>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,6 +223,7 @@ impl Summary<'_> {
             passes: self.outcome.counts.passes,
             times: self.times,
             metrics: self.metrics,
+            evaluation: self.evaluation,
             by_group: self.by_group,
             out: self.out,
             budget_left: self.budget_left.as_deref(),
@@ -394,6 +400,10 @@ impl Summary<'_> {
                 write!(out, ", log loss {loss:.4}")?;
             }
             writeln!(out, " on {} records", metrics.test_records)?;
+        }
+        if let Some(evaluated) = self.evaluation {
+            write!(out, "{}", evaluated.lines())?;
+            paragraph(out, &evaluated.of())?;
         }
         if let Some(by_group) = self.by_group {
             writeln!(

@@ -4,6 +4,8 @@
 //! be an error), the plan is made from public facts, the budget is asked, and only then is
 //! anything released. After the run the model is written first, then each file by itself.
 
+mod descend;
+mod dry;
 mod model;
 mod records;
 mod resume;
@@ -11,55 +13,51 @@ mod saddle;
 mod warnings;
 
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use dpopt::data::formats::Format;
 use dpopt::data::tabular::Groups;
-use dpopt::linalg::norm;
-use dpopt::nonconvex::{Budget, Observer, Outcome, Plan, PublicFacts, Release, Stop};
-use dpopt::oracle::PrivateData;
-use dpopt::privacy::{Adjacency, Checkpoint, Curator, Delta, Epsilon, Event, Guarantee};
+use dpopt::nonconvex::{Budget, PublicFacts, Stop};
+use dpopt::privacy::{Adjacency, Checkpoint, Curator, Delta, Epsilon};
 
 use crate::args::{self, AnySolver, SolverArg};
 use crate::artefacts::{FILES, MODEL, OutDir};
 use crate::by_group::by_group;
-use crate::certificate::{self, Certificate, NoCertificate};
-use crate::certified::Certified;
-use crate::checkpoints::{CheckpointArgs, Saver};
-use crate::choose::{ChooseArgs, Chosen, Reach};
+use crate::checkpoints::CheckpointArgs;
+use crate::choose::{ChooseArgs, Chosen};
 use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::evaluate::evaluate;
+use crate::evaluated::Evaluated;
 use crate::exit::Exit;
-use crate::fit::{Fit, NetworkArgs, SeedArgs};
+use crate::fit::{NetworkArgs, SeedArgs};
+use crate::hold_out::HoldOutArgs;
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::loss::{LinkArgs, LossName};
 use crate::model::{Model, Trained};
 use crate::no_bound::NoBound;
-use crate::objective::{Before, Dual, Objective, ObjectiveArgs, Ready, Uncertified};
+use crate::objective::{Before, Objective, ObjectiveArgs};
 use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
 use crate::paths::{Paths, STDIN};
 use crate::population::PopulationArgs;
-use crate::progress::Progress;
 use crate::rescue::Rescue;
 use crate::second_order::SecondOrder;
 use crate::source::Source;
 use crate::statement::Statement;
 use crate::summary::{Summary, Times};
 use crate::tell::{tell, warn};
-use crate::trace::Recorder;
 
+use descend::{Finished, Job, descend};
 use records::{Reading, grouped_data, private_data};
 use resume::choose_what_fits;
 use warnings::warnings;
 
 /// The budget of a run where nothing else is asked for.
-const EPSILON: f64 = 1.0;
+pub(crate) const EPSILON: f64 = 1.0;
 const DELTA: f64 = 1e-6;
 /// Why a draft is not trained with.
 const DRAFT_REFUSED: &str = "it is a draft of `dpopt schema`, whose ranges, categories and label values were read from the \
@@ -109,6 +107,8 @@ pub(crate) struct TrainArgs {
     /// Labels of the test set, where they are in a file of their own
     #[arg(long, value_name = "FILE", requires = "test")]
     test_labels: Option<PathBuf>,
+    #[command(flatten)]
+    hold_out: HoldOutArgs,
     #[arg(long, help = args::loss_help())]
     loss: Option<LossName>,
     #[command(flatten)]
@@ -151,6 +151,10 @@ pub(crate) struct TrainArgs {
     force: bool,
     #[command(flatten)]
     how: ChooseArgs,
+    /// Show what would be spent, reached and how many passes that is, and stop: nothing is charged, released or written. With
+    /// --public-records no record is read; without it the table is read for its number of records alone
+    #[arg(long, conflicts_with_all = ["resume", "checkpoint"])]
+    dry_run: bool,
     /// Threads, up to 1024; default: as many as the machine offers. The result does not depend on it
     #[arg(long, value_name = "N", value_parser = args::threads, allow_hyphen_values = true)]
     threads: Option<NonZeroUsize>,
@@ -160,51 +164,6 @@ pub(crate) struct TrainArgs {
     /// Print neither progress nor summary
     #[arg(long)]
     quiet: bool,
-}
-
-/// Watches a run: keeps what was released, writes checkpoints, moves the bar, stops on a signal.
-struct Watcher<'a> {
-    plan: &'a dyn Plan,
-    record: Recorder,
-    progress: Progress,
-    interrupt: Interrupt,
-    saver: Saver,
-    released: bool,
-    /// The largest norm of a point.
-    longest: f64,
-}
-
-impl Observer for Watcher<'_> {
-    fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
-        self.released = true;
-        self.longest = self.longest.max(norm(release.point));
-        self.record.add(release, self.plan);
-        self.progress.step();
-        self.saver.on_release(release);
-        if self.interrupt.asked() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
-}
-
-/// What a run leaves.
-struct Finished {
-    outcome: Outcome,
-    certificate: Certificate,
-    /// Of a saddle problem.
-    dual: Option<Dual>,
-    /// Of a saddle problem, where one was wanted.
-    certified: Option<Result<Certified, Uncertified>>,
-    guarantee: Guarantee,
-    /// All that was released, before the run too.
-    spent: Event,
-    record: Recorder,
-    seconds: f64,
-    reach: Option<Reach>,
-    /// Why the last checkpoint is missing, if it is.
-    trouble: Option<String>,
 }
 
 impl TrainArgs {
@@ -294,8 +253,13 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         // Before a record is read.
         wanted.public_shares(groups, &source.schema)?;
     }
+    let given = (args.test.is_some(), args.ledger.path().is_some());
+    args.hold_out.check(&source.schema, args.adjacency, given)?;
     if source.schema.is_draft() && !args.accept_draft {
         return Err(CliError::flag("--schema", DRAFT_REFUSED));
+    }
+    if args.dry_run {
+        return dry::run(args, &source, fit, wanted.is_some()).map(|()| Exit::Done);
     }
     let prepare = |path| OutDir::prepare(path, args.force);
     let mut out = args.out.as_deref().map(prepare).transpose()?;
@@ -324,17 +288,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         Some(groups) => grouped_data(how, &source, groups)?,
         None => private_data(how, &source)?,
     };
-    let facts = PublicFacts::glm(
-        data.public_records(),
-        fit.dim(data.dim()),
-        data.adjacency(),
-        data.row_norm(),
-        fit.constants(data.row_norm(), data.label_bound()),
-    )?;
     let start = checkpoint.as_ref().map(Checkpoint::point);
-    if let Some(checkpoint) = &checkpoint {
-        CheckpointArgs::check_point(checkpoint, &fit, facts.dim)?;
-    }
     let shared = match &ledger {
         Some(Shared::Open(file)) => Some((file.epsilon(), file.delta())),
         _ => None,
@@ -344,6 +298,17 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         (Some(delta), _) | (None, Some((_, delta))) => delta,
         (None, None) => Delta::new(DELTA)?,
     };
+    let (data, held_out) = args.hold_out.split(data, args.epsilon, delta)?;
+    let facts = PublicFacts::glm(
+        data.public_records(),
+        fit.dim(data.dim()),
+        data.adjacency(),
+        data.row_norm(),
+        fit.constants(data.row_norm(), data.label_bound()),
+    )?;
+    if let Some(checkpoint) = &checkpoint {
+        CheckpointArgs::check_point(checkpoint, &fit, facts.dim)?;
+    }
     let mut warnings = warnings(delta, &facts);
     if source.schema.is_draft() {
         warnings.push(DRAFT_ACCEPTED.to_owned());
@@ -466,7 +431,13 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             steps: outcome.steps,
         });
     }
-    let statement = Statement::new(
+    let evaluation =
+        held_out.map(|held| held.evaluate(&fit, &outcome.point, (&source.schema, guarantee)));
+    let (evaluation, unevaluated) = match evaluation.transpose() {
+        Ok(evaluation) => (evaluation, None),
+        Err(error) => (None, Some(error)),
+    };
+    let mut statement = Statement::new(
         guarantee,
         facts.records,
         outcome.stop,
@@ -474,6 +445,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         whole,
         source.schema.is_draft(),
     );
+    let beside = evaluation.as_ref().and_then(Evaluated::beside_the_run);
+    statement.words.extend(beside);
     let uncertified = finished.certified.as_ref();
     let uncertified = uncertified.and_then(|found| found.as_ref().err());
     let trained = ready
@@ -495,8 +468,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         data.order(),
         &outcome.point,
     )
-    .with_second_order(second_order.clone());
-    let mut troubles = Vec::new();
+    .with_second_order(second_order.clone())
+    .with_evaluation(evaluation.clone());
+    let mut troubles = Vec::from_iter(unevaluated);
     if let Some(of) = uncertified.filter(|of| of.broke_off) {
         troubles.push(CliError::Uncertified(of.why.clone()));
     }
@@ -540,6 +514,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             second_order: second_order.as_ref(),
             statement: &statement,
             metrics: metrics.as_ref(),
+            evaluation: evaluation.as_ref(),
             by_group: by_group.as_ref(),
             times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
             budget_left: budget_left.as_deref(),
@@ -558,6 +533,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         population: args.population.claim(&chosen, outcome),
         statement: &statement,
         metrics: metrics.as_ref(),
+        evaluation: evaluation.as_ref(),
         objective: trained.as_ref(),
         second_order: second_order.as_ref(),
         by_group: by_group.as_ref(),
@@ -590,102 +566,5 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         Stop::ByObserver => Exit::Stopped,
         _ if warned => Exit::Warned,
         _ => Exit::Done,
-    })
-}
-
-/// What is run, beside the data.
-struct Job<'a> {
-    chosen: &'a Chosen,
-    fit: Fit,
-    /// A checkpoint's point, or that of a network; none: the origin.
-    start: Option<&'a [f64]>,
-    delta: Delta,
-    /// A saddle problem.
-    ready: Option<&'a Ready>,
-}
-
-/// Reserves, releases, settles.
-fn descend(
-    args: &TrainArgs,
-    data: &PrivateData,
-    job: &Job<'_>,
-    curator: Curator,
-    interrupt: &Interrupt,
-    saver: Saver,
-) -> Result<Finished, CliError> {
-    let plan = &*job.chosen.plan;
-    let threads = args
-        .threads
-        .or_else(|| std::thread::available_parallelism().ok())
-        .unwrap_or(NonZeroUsize::MIN);
-    let mut watcher = Watcher {
-        plan,
-        record: Recorder::new(plan),
-        progress: Progress::new(
-            plan.steps(),
-            !args.quiet && !args.json,
-            args.adjacency.record_count_is_public(),
-        ),
-        interrupt: interrupt.clone(),
-        saver,
-        released: false,
-        longest: 0.0,
-    };
-    let clock = Stopwatch::start();
-    let result = match job.ready {
-        Some(ready) => ready
-            .run(data, plan, curator, threads, &mut watcher)
-            .map(|of| {
-                let of_saddle = Some((of.dual, of.certificate));
-                (
-                    of.outcome,
-                    of.curator,
-                    Err(NoCertificate::Saddle),
-                    of_saddle,
-                )
-            }),
-        None => {
-            let run = job.fit.run(data, curator).with_threads(threads);
-            let run = run.starting_at(job.start);
-            certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
-                .map(|(outcome, curator, certificate)| (outcome, curator, certificate, None))
-        }
-    };
-    let seconds = clock.seconds();
-    watcher.progress.finish();
-    let (outcome, curator, certificate, of_saddle) = result.map_err(|error| {
-        let error = CliError::from_run(error);
-        if watcher.released {
-            CliError::BrokeOff(Box::new(error))
-        } else {
-            error
-        }
-    })?;
-    let reach = job.fit.link.map(|link| Reach {
-        walk: watcher.longest,
-        result: norm(&outcome.point),
-        ball: link.ball(),
-    });
-    let certificate = match reach {
-        Some(reach) if !(reach.walk <= reach.ball) => certificate.and(Err(NoCertificate::LeftBall)),
-        _ => certificate,
-    };
-    let (dual, certified) = of_saddle.unzip();
-    let mut saver = watcher.saver;
-    saver.save(&outcome.point, outcome.steps);
-    let guarantee = curator
-        .guarantee(job.delta)
-        .map_err(|error| CliError::AfterRun(vec![error.into()]))?;
-    Ok(Finished {
-        outcome,
-        certificate,
-        dual,
-        certified: certified.flatten(),
-        guarantee,
-        spent: curator.spent(),
-        record: watcher.record,
-        seconds,
-        reach,
-        trouble: saver.trouble(),
     })
 }

@@ -1,5 +1,7 @@
 //! Private data: records go in and do not come out.
 
+mod set_aside;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpopt_linalg::{Design, JlMap};

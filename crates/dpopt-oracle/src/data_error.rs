@@ -47,6 +47,22 @@ pub enum DataError {
     /// Slices in the old order may have been handed out.
     #[error("an order is drawn before an estimator is made of the records, and one was")]
     OrderTooLate,
+    /// Positions are not fixed, so a part by position is not either.
+    #[error(
+        "under {0} adjacency one record more would shift all later positions, and with them who is held out; split the file by a rule that looks at each record alone, such as a hash of an identifier"
+    )]
+    NoHoldOut(Adjacency),
+    /// One of two parts would have no record.
+    #[error("{held} of {records} records can't be held out: both parts need at least one")]
+    HoldOut {
+        /// To be held out.
+        held: u64,
+        /// Of all.
+        records: u64,
+    },
+    /// Records in a file are read in runs, and no part of them is held out.
+    #[error("records are held out in memory, and these are in a file")]
+    HoldOutInAFile,
     /// Records in a file are not projected.
     #[error("a projection is made of records in memory, and these are in a file")]
     InAFile,

@@ -309,10 +309,23 @@ impl Records for Examples {
 
 impl Reorder for Examples {
     fn reorder(&mut self, order: &[u32]) {
+        *self = self.only(order);
+    }
+}
+
+impl Examples {
+    /// Those at these positions, in this order.
+    pub(crate) fn only(&self, positions: &[u32]) -> Self {
         let at = |&i: &u32| i as usize;
-        self.design = self.design.gathered(order);
-        self.labels = order.iter().map(at).map(|i| self.labels[i]).collect();
-        self.bounds = order.iter().map(at).map(|i| self.bounds[i]).collect();
+        Self {
+            design: self.design.gathered(positions),
+            labels: positions.iter().map(at).map(|i| self.labels[i]).collect(),
+            bounds: positions.iter().map(at).map(|i| self.bounds[i]).collect(),
+            slots: self.slots.clone(),
+            ones: self.ones.clone(),
+            row_norm: self.row_norm,
+            label_bound: self.label_bound,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use dpopt::privacy::Adjacency;
 use crate::attack::AttackTable;
 use crate::by_group::ByGroup;
 use crate::certificate::Certificate;
+use crate::evaluated::Evaluated;
 use crate::no_bound::NoBound;
 use crate::statement::AllRuns;
 use crate::summary::Times;
@@ -69,6 +70,8 @@ pub(crate) struct ReportInput<'a> {
     pub certificate: &'a Certificate,
     /// What a release at the result certifies of a saddle problem, or why nothing, where that was asked for.
     pub certified: Option<String>,
+    /// On records that were held out.
+    pub evaluation: Option<&'a Evaluated>,
     /// How each group of the test set fares.
     pub by_group: Option<&'a ByGroup>,
     /// What is said where the returned point is the start.

@@ -92,6 +92,7 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
         certificate: &Err(NoCertificate::Projected),
         certified: None,
         by_group: None,
+        evaluation: None,
         learnt_nothing: None,
         ledger_budget: None,
         releases: n as u64,

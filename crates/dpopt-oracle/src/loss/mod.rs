@@ -64,8 +64,9 @@ pub use saddle::{
     TwiceSaddle,
 };
 pub use score::{
-    At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro, MeanAt,
-    MeanConstants, RecordAt, ScoreSaddle, Scored, SharesError,
+    At, AucSaddle, BinnedScores, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity,
+    GroupDro, MeanAt, MeanConstants, RecordAt, ScoreBins, ScoreBinsError, ScoreSaddle, Scored,
+    SharesError,
 };
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;

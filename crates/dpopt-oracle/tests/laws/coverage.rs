@@ -3,7 +3,8 @@
 use std::path::Path;
 
 /// Losses with a gradient that go through [`crate::losses`].
-const LOSSES: [&str; 11] = [
+const LOSSES: [&str; 12] = [
+    "BinnedScores",
     "CellCounts",
     "ClosureLoss",
     "ConvexGlm",

@@ -2,15 +2,16 @@
 
 use std::num::NonZeroUsize;
 
+use dpopt_linalg::Row;
 use dpopt_oracle::query::{
     Curvature, Directional, Directions, HessianMatrix, HessianVector, HessianVectorDifference,
     MeanOfGradients, RowAverage, Slopes, Subspace, SubspaceHessian, Value, ValueChange,
 };
 use dpopt_oracle::{
-    Activation, AucSaddle, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm, Convexity,
-    Differentiable, Glm, GroupDro, Head, Joint, Linear, MatrixFactorization, MatrixSensing, Mlp,
-    Momentum, Network, Observed, PrivateData, QuadraticLink, Scored, Segment, Softmax,
-    TwiceDifferentiable,
+    Activation, AucSaddle, BinnedScores, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm,
+    Convexity, Differentiable, Glm, GroupDro, Head, Joint, Linear, MatrixFactorization,
+    MatrixSensing, Mlp, Momentum, Network, Observed, PrivateData, QuadraticLink, Scored, Segment,
+    Softmax, TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency::AddRemove, Curator};
 
@@ -471,5 +472,10 @@ fn scores_and_cells() {
         let counts = || CellCounts { groups: 2 };
         let name = format!("counts {store:?}");
         first_order(&name, &counts, (4, 1), &data, &examples());
+        let score = |row: Row<'_>| row.dot(&[0.7; DIM]);
+        let bins = ScoreBins::new(8, 2.0).unwrap();
+        let binned = || BinnedScores::new(score, bins, Some(3.0));
+        let name = format!("binned scores {store:?}");
+        first_order(&name, &binned, (17, 1), &data, &examples());
     }
 }

@@ -39,6 +39,7 @@ mod common;
 mod crooked;
 mod error;
 mod estimators;
+mod evaluation;
 mod faithful;
 mod groups;
 mod hold_out;

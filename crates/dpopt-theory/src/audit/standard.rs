@@ -3,8 +3,8 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, chained, crooked, estimators, faithful, groups, hold_out, mechanisms,
-    members, minimax, one_pass, passes, periods, perturbed, projected, queries,
+    adaptive, certificates, chained, crooked, estimators, evaluation, faithful, groups, hold_out,
+    mechanisms, members, minimax, one_pass, passes, periods, perturbed, projected, queries,
     saddle_certificates, saddle_pass, samplers, second_order, selections, solvers, twins, variants,
 };
 
@@ -23,6 +23,7 @@ impl Registry {
             periods::register,
             queries::register,
             certificates::register,
+            evaluation::register,
             hold_out::register,
             solvers::register,
             variants::register,

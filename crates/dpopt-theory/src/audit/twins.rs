@@ -45,7 +45,22 @@ pub(super) const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 pub(super) const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
-const TWINS: [Twin; 34] = [
+const TWINS: [Twin; 35] = [
+    Twin {
+        // A record in another cell moves two counts and the loss: noise for the radius, and not for twice that.
+        name: "evaluation/one-radius-under-replace-one",
+        data: OPPOSITE,
+        run: |tape, data, _| {
+            let count = |cell: fn(&f64) -> f64| data.iter().map(cell).sum::<f64>();
+            let sums = [
+                count(|x| f64::from(u8::from(*x > 0.0))),
+                count(|x| f64::from(u8::from(*x <= 0.0))),
+                count(|x| 0.5 * x.signum()),
+            ];
+            let found = tape.gaussian(&sums, Z * 1.25f64.sqrt());
+            ran(1.0 / Z, found[0] - found[1] + found[2])
+        },
+    },
     Twin {
         // A product with a v that has left already, of length 4, is not clipped, and charged as one with a v inside.
         name: "episode/unclipped-after-the-exit",

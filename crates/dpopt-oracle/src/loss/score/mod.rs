@@ -9,6 +9,7 @@
 //! One objective is one file: a value, a slope in the score, and a few numbers behind the row. Passes are in here, once for all.
 
 mod auc;
+mod binned;
 mod cells;
 mod counts;
 mod equal_opportunity;
@@ -26,6 +27,7 @@ use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
 pub use auc::AucSaddle;
+pub use binned::{BinnedScores, ScoreBins, ScoreBinsError};
 pub use cells::{Cell, CellShares, SharesError};
 pub use counts::CellCounts;
 pub use equal_opportunity::EqualOpportunity;

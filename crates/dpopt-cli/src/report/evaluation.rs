@@ -1,0 +1,77 @@
+//! The private evaluation on records that were held out.
+
+use dpopt_report::{Mark, Plot, Scale, Series, Size, escape, pairs, table};
+
+use super::ReportInput;
+use crate::evaluated::Evaluated;
+
+/// Nothing where there is none.
+pub(super) fn section(input: &ReportInput<'_>) -> String {
+    let Some(of) = input.evaluation else {
+        return String::new();
+    };
+    let roc = table(
+        "",
+        "ROC points: all intervals hold together",
+        &[
+            "Threshold (score)",
+            "False positive rate",
+            "True positive rate",
+        ],
+        &of.roc(),
+    );
+    let calibration = table(
+        "",
+        "Calibration: all intervals hold together; counts are released ones and may be below 0",
+        &["Predicted probability", "Records", "Share of positives"],
+        &of.calibration(),
+    );
+    let beside = of.beside_the_run();
+    let beside = beside.map_or(String::new(), |words| {
+        format!("<p>{}</p>\n", escape(&words))
+    });
+    format!(
+        "<section>\n<h2>Private evaluation</h2>\n<p>{}</p>\n{beside}{}{}{roc}{calibration}</section>\n",
+        escape(&of.of()),
+        pairs("", "On records that were held out, with noise", &of.rows()),
+        curve(of),
+    )
+}
+
+/// The ROC curve through the estimates, and how high and low it may be above each.
+fn curve(of: &Evaluated) -> String {
+    let points = &of.evaluation.roc;
+    let line = |rate: fn(&dpopt::certify::RocPoint) -> f64| -> Vec<(f64, f64)> {
+        let inner = points.iter();
+        let inner = inner.map(|point| (point.false_positive_rate.estimate, rate(point)));
+        let all = [(1.0, 1.0)].into_iter().chain(inner).chain([(0.0, 0.0)]);
+        all.collect()
+    };
+    let series = [
+        (
+            "norm",
+            "estimate",
+            line(|point| point.true_positive_rate.estimate),
+        ),
+        (
+            "noise",
+            "lower ends",
+            line(|point| point.true_positive_rate.low),
+        ),
+        (
+            "noise",
+            "upper ends",
+            line(|point| point.true_positive_rate.high),
+        ),
+    ];
+    let series = series.map(|(class, name, points)| Series::new(Mark::Line, class, name, points));
+    let plot = Plot {
+        id: "roc",
+        title: "ROC curve, with noise",
+        description: "True against false positive rate at each threshold; the values are in the table below.",
+        x: ("false positives", Scale::Share),
+        y: ("true positives", Scale::Share),
+        series: series.to_vec(),
+    };
+    plot.draw(&[Size::Wide, Size::Narrow]).unwrap_or_default()
+}

@@ -1,0 +1,219 @@
+//! `dpopt evaluate` and `train --holdout --evaluate`: the numbers are those of the records, and what can't be evaluated costs nothing.
+
+use serde_json::Value;
+
+use crate::support::{Place, ROWS, rows};
+
+/// Accuracy, mean log loss and positives of the model on all lines, by hand.
+fn exact(model: &Value) -> [f64; 3] {
+    let weights = model["weights"].as_array().unwrap();
+    let weights: Vec<f64> = weights
+        .iter()
+        .map(|w| w["weight"].as_f64().unwrap())
+        .collect();
+    let mut sums = [0.0; 3];
+    for line in rows(ROWS) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let x: f64 = fields[0].parse().unwrap();
+        let at = |name| f64::from(u8::from(fields[1] == name));
+        let row = [x / 10.0, at("a"), at("b"), 0.0, 1.0];
+        let label = if fields[2] == "yes" { 1.0 } else { -1.0 };
+        let z: f64 = row.iter().zip(&weights).map(|(x, w)| x * w).sum();
+        sums[0] += f64::from(u8::from((z > 0.0) == (label > 0.0)));
+        sums[1] += (1.0 + (-label * z).exp()).ln();
+        sums[2] += f64::from(u8::from(label > 0.0));
+    }
+    sums.map(|sum| sum / ROWS as f64)
+}
+
+fn number(of: &Value, name: &str) -> f64 {
+    of[name]["estimate"].as_f64().unwrap()
+}
+
+/// Estimates are within seven deviations of the noise (rarer than 1e-11) of what the lines say.
+#[test]
+fn the_estimates_are_those_of_the_lines() {
+    let place = Place::new();
+    place.train("--epsilon 5 --out out");
+    let [accuracy, log_loss, positives] = exact(&place.json("out/model.json"));
+    let flags = "evaluate --model out/model.json --data t.csv --epsilon 50 --bins 8";
+    let found: Value = serde_json::from_str(&place.ok(&format!("{flags} --json"))).unwrap();
+    assert_eq!(found["format"], "dpopt-evaluation-1");
+    assert_eq!(found["records"], ROWS);
+    let unit = found["count_std"].as_f64().unwrap() / ROWS as f64;
+    let cap = found["loss_cap"].as_f64().unwrap();
+    for (name, exact, deviation) in [
+        ("accuracy", accuracy, 2.0 * unit),
+        ("positives", positives, 2.0 * unit),
+        ("log_loss", log_loss, cap * unit),
+    ] {
+        let off = (number(&found, name) - exact).abs();
+        assert!(off <= 7.0 * deviation + 1e-6, "{name} {exact} {found}");
+        assert!(found[name]["low"].as_f64().unwrap() <= number(&found, name));
+    }
+    assert!(found["privacy"]["epsilon"].as_f64().unwrap() <= 50.0);
+    assert_eq!(found["roc"].as_array().unwrap().len(), 7);
+    assert_eq!(found["calibration"].as_array().unwrap().len(), 8);
+
+    let words = place.ok(&format!("{flags} --out e.json"));
+    assert!(words.starts_with("Evaluation accuracy"), "{words}");
+    for line in words.lines() {
+        assert!(line.chars().count() <= 120, "{line}");
+    }
+    assert_eq!(place.json("e.json")["format"], "dpopt-evaluation-1");
+    place.fails(&format!("{flags} --out e.json"), 1, &["--out", "new file"]);
+}
+
+/// A hold-out costs the larger of the two parts, and the run has the guarantee that it has without.
+#[test]
+fn a_run_evaluates_what_it_did_not_train_on() {
+    let place = Place::new();
+    let flags = "--holdout 0.25 --holdout-seed 5 --epsilon 20 --out out";
+    let found = place.train(&format!("{flags} --evaluate"));
+    assert_eq!(found["records"], 300);
+    assert!(found["epsilon"].as_f64().unwrap() <= 20.0);
+    let of = &found["evaluation"];
+    assert_eq!(of["held_out"]["records"], 100);
+    assert_eq!(of["held_out"]["seed"], 5);
+    assert_eq!(of["records"], 100);
+    let inner = of["privacy"]["epsilon"].as_f64().unwrap();
+    let run = found["epsilon"].as_f64().unwrap();
+    assert!(inner <= run && inner > 0.999 * run, "{inner} {run}");
+    let model = place.json("out/model.json");
+    assert_eq!(model["evaluation"], *of);
+    let words = model["privacy"]["words"].to_string();
+    assert!(words.contains("the larger of both"), "{words}");
+    let report = place.read("out/report.html");
+    for part in [
+        "Private evaluation",
+        "ROC points",
+        "Calibration",
+        "id=\"roc",
+    ] {
+        assert!(report.contains(part), "{part}");
+    }
+    // The model with its evaluation is read again.
+    place.ok("predict --model out/model.json --data t.csv");
+
+    // A share of the squared mu is about its root of mu: the noise is larger by that.
+    let part = place.train("--holdout 0.25 --epsilon 20 --evaluate 0.25");
+    let ratio =
+        part["evaluation"]["count_std"].as_f64().unwrap() / of["count_std"].as_f64().unwrap();
+    assert!((ratio - 2.0).abs() < 1e-3, "{ratio}");
+}
+
+/// With solvers on samples, in slices, of saddle problems and of networks.
+#[test]
+fn every_kind_of_run_holds_out() {
+    let place = Place::new();
+    for flags in [
+        "--solver dp-sgd",
+        "--solver storm",
+        "--solver noisy-gd --loss huber",
+        "--hidden 4 --solver noisy-gd",
+        "--objective auc --group-shares release",
+        "--solver auto",
+    ] {
+        let found = place.train(&format!("{flags} --epsilon 8 --holdout 0.5 --evaluate"));
+        assert_eq!(found["records"], 200, "{flags}");
+        let of = &found["evaluation"];
+        assert_eq!(of["records"], 200, "{flags}");
+        let logistic = found["loss"] == "logistic";
+        assert_eq!(of["log_loss"].is_object(), logistic, "{flags} {of}");
+    }
+}
+
+#[test]
+fn what_can_not_be_evaluated_costs_nothing() {
+    let place = Place::new();
+    let train = "train --data t.csv --schema s.toml --out out";
+    let both = format!("{train} --holdout 0.2 --evaluate");
+    for (flags, words) in [
+        (
+            format!("{train} --holdout 0.2"),
+            vec!["--holdout", "--evaluate"],
+        ),
+        (
+            format!("{train} --evaluate 0.1"),
+            vec!["--evaluate", "--holdout"],
+        ),
+        (
+            format!("{both} --test test.csv"),
+            vec!["--test", "one of the two"],
+        ),
+        (
+            format!("{both} --ledger l.json --budget 4 --budget-delta 1e-5"),
+            vec!["--evaluate", "dpopt evaluate --ledger"],
+        ),
+        (
+            format!("{both} --adjacency add-remove --public-records 400"),
+            vec!["--holdout", "hash", "dpopt evaluate"],
+        ),
+        (
+            format!("{train} --holdout 0.001 --evaluate"),
+            vec!["--holdout", "0 of 400"],
+        ),
+        (
+            format!("{train} --holdout 0.9999 --evaluate"),
+            vec!["--holdout", "400 of 400"],
+        ),
+        (format!("{train} --holdout 1 --evaluate"), vec!["--holdout"]),
+        (
+            format!("{train} --holdout 0.2 --evaluate 2"),
+            vec!["--evaluate"],
+        ),
+        (
+            format!("{train} --holdout 0.2 --evaluate=-1"),
+            vec!["--evaluate"],
+        ),
+        (
+            format!("{train} --holdout nan --evaluate"),
+            vec!["--holdout"],
+        ),
+        (format!("{both} --bins 7"), vec!["--bins", "even"]),
+        (format!("{both} --bins 100000"), vec!["--bins", "1024"]),
+        (format!("{train} --holdout-seed 3"), vec!["--holdout"]),
+        (format!("{train} --bins 8"), vec!["--evaluate"]),
+    ] {
+        place.fails(&flags, 1, &words);
+    }
+}
+
+/// Held-out records of a file of rows would have to be in memory.
+#[test]
+fn a_file_of_rows_is_refused() {
+    let place = Place::new();
+    place.ok("convert t.csv --schema s.toml --out t.dpr");
+    place.fails(
+        "train --data t.dpr --holdout 0.2 --evaluate --out out",
+        1,
+        &["--holdout", "the table itself"],
+    );
+}
+
+/// Under add-remove the number of records is noised, and the planned one is the flag's.
+#[test]
+fn a_secret_number_of_records_is_not_told() {
+    let place = Place::new();
+    place.train("--epsilon 5 --out out --adjacency add-remove --public-records 500");
+    let flags = "evaluate --model out/model.json --data t.csv --epsilon 20";
+    place.fails(flags, 1, &["--public-records", "private"]);
+    let found = place.ok(&format!("{flags} --public-records 500 --json"));
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["records"], Value::Null);
+    assert_eq!(found["population"], Value::Null);
+    assert!((0.0..=1.0).contains(&number(&found, "accuracy")));
+    let words = place.ok(&format!("{flags} --public-records 500"));
+    assert!(words.contains("whose number is protected"), "{words}");
+}
+
+#[test]
+fn one_ledger_pays_for_the_model_and_its_evaluation() {
+    let place = Place::new();
+    place.train("--epsilon 2 --out out --ledger l.json --budget 4 --budget-delta 1e-5");
+    let flags = "evaluate --model out/model.json --data t.csv --epsilon 2 --ledger l.json";
+    place.ok(flags);
+    assert!(place.ok("ledger show l.json").contains("after 2 runs"));
+    let more = flags.replace("--epsilon 2", "--epsilon 6");
+    place.fails(&more, 2, &["--ledger", "nothing was released"]);
+}
