@@ -161,7 +161,7 @@ impl HoldOutArgs {
     pub(crate) fn split(
         self,
         data: PrivateData,
-        epsilon: Option<Epsilon>,
+        epsilon: Epsilon,
         delta: Delta,
     ) -> Result<(PrivateData, Option<HeldOut>), CliError> {
         let (Some(holdout), Some(share)) = (self.holdout, self.evaluate) else {
@@ -175,7 +175,6 @@ impl HoldOutArgs {
         };
         let parts = data.set_aside(held, seed);
         let (data, held) = parts.map_err(|error| no_parts(holdout, error, records))?;
-        let epsilon = epsilon.map_or_else(|| Epsilon::new(crate::train::EPSILON), Ok)?;
         let held = HeldOut {
             data: held,
             seed,
