@@ -10,7 +10,7 @@ use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon};
 use serde::Serialize;
 
 use crate::args;
-use crate::artefacts::{Readers, write_new};
+use crate::artefacts::{Readers, may_write, write_new};
 use crate::error::CliError;
 use crate::evaluated::{Evaluated, Planned, check_label};
 use crate::input::{self, Input};
@@ -78,9 +78,13 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         .writes("--ledger", args.ledger.path())
         .writes("--out", args.out.as_deref())
         .check()?;
-    if let Some(out) = args.out.as_ref().filter(|out| out.exists()) {
-        let problem = format!("{} exists; name a new file", out.display());
-        return Err(CliError::flag("--out", problem));
+    if let Some(out) = &args.out {
+        if out.exists() {
+            let problem = format!("{} exists; name a new file", out.display());
+            return Err(CliError::flag("--out", problem));
+        }
+        // Before anything is paid for.
+        may_write(out, "--out", false)?;
     }
     let model = Model::load(&args.model)?;
     check_label(model.schema.label(), "--model")?;

@@ -44,8 +44,8 @@ pub(crate) struct HoldOutArgs {
 
 fn share(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
-        Ok(value) if value > 0.0 && value <= 1.0 => Ok(value),
-        _ => Err("a share above 0 and at most 1 is needed".to_owned()),
+        Ok(value) if (1e-3..=1.0).contains(&value) => Ok(value),
+        _ => Err("a share from 0.001 to 1 is needed".to_owned()),
     }
 }
 
@@ -58,7 +58,7 @@ fn held(holdout: f64, records: u64) -> u64 {
 fn no_parts(holdout: f64, error: DataError, records: u64) -> CliError {
     let remedy = match error {
         DataError::HoldOut { .. } => {
-            format!(" ({holdout} of {records}): give another share or more records")
+            format!(" ({holdout:?} of {records}): give another share or more records")
         }
         DataError::HoldOutInAFile => {
             ": leave out --in-place and give the table itself, not a file of rows".to_owned()
@@ -161,7 +161,7 @@ impl HoldOutArgs {
     pub(crate) fn split(
         self,
         data: PrivateData,
-        epsilon: Option<Epsilon>,
+        epsilon: Epsilon,
         delta: Delta,
     ) -> Result<(PrivateData, Option<HeldOut>), CliError> {
         let (Some(holdout), Some(share)) = (self.holdout, self.evaluate) else {
@@ -175,7 +175,6 @@ impl HoldOutArgs {
         };
         let parts = data.set_aside(held, seed);
         let (data, held) = parts.map_err(|error| no_parts(holdout, error, records))?;
-        let epsilon = epsilon.map_or_else(|| Epsilon::new(crate::train::EPSILON), Ok)?;
         let held = HeldOut {
             data: held,
             seed,

@@ -57,7 +57,7 @@ use resume::choose_what_fits;
 use warnings::warnings;
 
 /// The budget of a run where nothing else is asked for.
-pub(crate) const EPSILON: f64 = 1.0;
+const EPSILON: f64 = 1.0;
 const DELTA: f64 = 1e-6;
 /// Why a draft is not trained with.
 const DRAFT_REFUSED: &str = "it is a draft of `dpopt schema`, whose ranges, categories and label values were read from the \
@@ -298,7 +298,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         (Some(delta), _) | (None, Some((_, delta))) => delta,
         (None, None) => Delta::new(DELTA)?,
     };
-    let (data, held_out) = args.hold_out.split(data, args.epsilon, delta)?;
+    let epsilon = args.epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
+    let (data, held_out) = args.hold_out.split(data, epsilon, delta)?;
     let facts = PublicFacts::glm(
         data.public_records(),
         fit.dim(data.dim()),

@@ -3,6 +3,8 @@
 //! What is released are the counts of both classes in public bins of the score (a binned ROC curve) and, where it is wanted, the sum of
 //! the log losses. All else is computed from them: see [`EvaluationCounts::evaluation`]. The argument is in `docs/privacy/evaluation.md`.
 
+mod measured;
+mod plan;
 mod ranking;
 mod ratio;
 mod statement;
@@ -12,198 +14,19 @@ mod tests;
 use std::num::NonZeroUsize;
 
 use dpopt_linalg::Row;
-use dpopt_oracle::{
-    AskError, BinnedScores, EstimatorError, PrivateData, PrivateMean, Running, ScoreBins,
-    ScoreBinsError,
-};
-use dpopt_privacy::{
-    Adjacency, ClipNorm, Curator, Event, Mu, NoiseMultiplier, Spend, UnitError, Which,
-};
+use dpopt_oracle::{BinnedScores, EstimatorError, PrivateData, PrivateMean, Running};
+use dpopt_privacy::{ClipNorm, Curator, Which};
 use dpopt_solver::PublicFacts;
-use serde::Serialize;
 
+pub use measured::Measured;
+pub use plan::{EvaluationError, EvaluationSettings, PrivateEvaluation};
 pub use statement::{
-    BinaryConfusion, Calibrated, Evaluation, EvaluationCounts, Measured, OfPopulation, RocPoint,
+    BinaryConfusion, Calibrated, Evaluation, EvaluationCounts, OfPopulation, RocPoint,
 };
 
-/// Fewest and most bins that a plan chooses.
-const BINS: [f64; 2] = [4.0, 64.0];
-/// Share of the smaller class that they are chosen for.
-const SMALLER: f64 = 0.125;
-
-/// An evaluation could not be planned or made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EvaluationError {
-    /// A parameter is out of range.
-    #[error("{name} is out of range: {value}")]
-    OutOfRange {
-        /// Name of the parameter.
-        name: &'static str,
-        /// Its value.
-        value: f64,
-    },
-    /// A row of zeros is counted like any other, so the contribution of an erased record does not vanish.
-    #[error(
-        "an evaluation counts records, an erased one too, and {0} adjacency needs contributions that vanish"
-    )]
-    Adjacency(Adjacency),
-    /// The bins.
-    #[error(transparent)]
-    Bins(#[from] ScoreBinsError),
-    /// The noise multiplier.
-    #[error(transparent)]
-    Unit(#[from] UnitError),
-    /// The data are not those that were planned for.
-    #[error("planned for {planned} records, the data have {found}")]
-    OtherData {
-        /// In the plan.
-        planned: u64,
-        /// In the data.
-        found: u64,
-    },
-    /// The data have another adjacency than was planned for, and the noise another size.
-    #[error("planned for {planned} adjacency, the data have {found}")]
-    OtherAdjacency {
-        /// In the plan.
-        planned: Adjacency,
-        /// Of the data.
-        found: Adjacency,
-    },
-    /// The data, or the clip.
-    #[error(transparent)]
-    Data(#[from] EstimatorError),
-    /// The release was refused.
-    #[error(transparent)]
-    Ask(#[from] AskError),
-}
-
-/// What is to be told, from public numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct EvaluationSettings {
-    /// Number of bins, even; none for one that weighs the noise of a count against ties within bins.
-    pub bins: Option<usize>,
-    /// Scores are binned from minus this to this; those beyond it are in the outermost bins.
-    pub range: f64,
-    /// Cap M on the log loss, if that is wanted.
-    pub loss_cap: Option<f64>,
-    /// Each interval misses with at most this probability.
-    pub failure: f64,
-}
-
-/// A plan to evaluate scores of two classes once.
-///
-/// # Formula
-/// Released is S + N(0, s^2 I) with S the sum of the contributions of [`BinnedScores`], s = 2 R z under replace-one and R z under add-remove,
-/// z = 1/mu, R = 1, or sqrt(5/4) with the log loss.
-///
-/// # Privacy
-/// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/evaluation.md`.
-///
-/// ```
-/// use std::num::NonZeroUsize;
-/// use dpopt_certify::{EvaluationSettings, PrivateEvaluation};
-/// use dpopt_linalg::{Design, Row};
-/// use dpopt_oracle::PrivateData;
-/// use dpopt_privacy::{Adjacency, ClipNorm, Curator, Mu};
-///
-/// // Two thousand records whose label is the sign of their first feature.
-/// let rows = (0..2000).flat_map(|i| [if i % 2 == 0 { 0.5 } else { -0.5 }, 0.1]).collect();
-/// let labels = (0..2000).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
-/// let (design, norm) = (Design::dense(2, rows)?, ClipNorm::new(1.0)?);
-/// let data = PrivateData::new(design, labels, norm, Adjacency::ReplaceOne, None)?;
-///
-/// let of = EvaluationSettings { bins: None, range: 2.0, loss_cap: None, failure: 0.05 };
-/// let plan = PrivateEvaluation::new(2000, data.adjacency(), Mu::new(0.5)?, &of)?;
-/// let mut curator = Curator::protected(data.adjacency())?;
-/// curator.reserve(&plan.spend())?;
-/// let score = |row: Row<'_>| row.dot(&[2.0, 0.0]);
-/// let (counts, mut curator) = plan.release(&data, score, curator, NonZeroUsize::MIN)?;
-/// curator.settle()?;
-/// let found = counts.evaluation();
-/// assert!(found.accuracy.low > 0.95 && found.auc.low > 0.9);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct PrivateEvaluation {
-    /// z.
-    pub noise_multiplier: NoiseMultiplier,
-    /// Deviation of the noise of one count.
-    pub count_std: f64,
-    /// n; under add-remove a declared number.
-    pub records: u64,
-    /// Of the records.
-    pub adjacency: Adjacency,
-    /// Edges.
-    pub bins: ScoreBins,
-    /// M.
-    pub loss_cap: Option<f64>,
-    /// Of each interval.
-    pub failure: f64,
-}
+use plan::radius;
 
 impl PrivateEvaluation {
-    /// A plan that spends `mu`.
-    ///
-    /// The number of bins that it chooses is the even one next to (sqrt(2) m/s)^(2/3), from 4 to 64: there the share of pairs that are tied in
-    /// even bins, 1/(2 B), and the deviation of a share of m records, s sqrt(B/2)/m, together are least. m = n/8, as the smaller class is what
-    /// the noise hides first: chosen.
-    ///
-    /// # Errors
-    /// [`EvaluationError`] but for those of data and releases.
-    pub fn new(
-        records: u64,
-        adjacency: Adjacency,
-        mu: Mu,
-        of: &EvaluationSettings,
-    ) -> Result<Self, EvaluationError> {
-        if adjacency == Adjacency::ZeroOut {
-            return Err(EvaluationError::Adjacency(adjacency));
-        }
-        let check = |name, value: f64, fits: bool| match fits {
-            true => Ok(()),
-            false => Err(EvaluationError::OutOfRange { name, value }),
-        };
-        let (failure, cap) = (of.failure, of.loss_cap.unwrap_or(1.0));
-        check(
-            "the failure probability",
-            failure,
-            failure > 0.0 && failure < 1.0,
-        )?;
-        check("the cap on the log loss", cap, cap > 0.0 && cap.is_finite())?;
-        check("the number of records", records as f64, records > 0)?;
-        let noise_multiplier = NoiseMultiplier::new(1.0 / mu.get())?;
-        let radius = radius(of.loss_cap.is_some());
-        let count_std = adjacency.sum_sensitivity() * radius * noise_multiplier.get();
-        let bins = of.bins.unwrap_or_else(|| {
-            let best = (2f64.sqrt() * SMALLER * records as f64 / count_std).powf(2.0 / 3.0);
-            2 * (0.5 * best.clamp(BINS[0], BINS[1])).round() as usize
-        });
-        Ok(Self {
-            noise_multiplier,
-            count_std,
-            records,
-            adjacency,
-            bins: ScoreBins::new(bins, of.range)?,
-            loss_cap: of.loss_cap,
-            failure,
-        })
-    }
-
-    /// Its cost.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        Spend::Fixed(Event::gaussian(self.noise_multiplier))
-    }
-
-    /// Half of the width of the interval of the accuracy, where the number of records is public.
-    #[must_use]
-    pub fn accuracy_half_width(&self) -> f64 {
-        let deviation = self.count_std * (0.5 * self.bins.count() as f64).sqrt();
-        dpopt_solver::normal_reach(0.5 * self.failure) * deviation / self.records as f64
-    }
-
     /// Releases the counts of these scores, from what the curator has reserved: [`PrivateEvaluation::spend`]. Settling is the caller's.
     ///
     /// # Privacy
@@ -243,9 +66,4 @@ impl PrivateEvaluation {
         let counts = EvaluationCounts::new(self, &sums, deviation, rounding);
         Ok((counts, means.into_curator()))
     }
-}
-
-/// Of a contribution.
-fn radius(with_loss: bool) -> f64 {
-    BinnedScores::<fn(Row<'_>) -> f64>::RADIUS[usize::from(with_loss)]
 }

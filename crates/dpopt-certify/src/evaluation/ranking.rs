@@ -1,6 +1,6 @@
 //! The area under the ROC curve from noisy counts of bins.
 
-use super::Measured;
+use super::measured::Measured;
 
 /// Counts of the two classes in bins of increasing score, each with independent Gaussian noise.
 #[derive(Debug, Clone, Copy)]

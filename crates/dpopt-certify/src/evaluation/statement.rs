@@ -3,20 +3,10 @@
 use dpopt_solver::normal_reach;
 use serde::{Deserialize, Serialize};
 
-use super::PrivateEvaluation;
+use super::measured::Measured;
+use super::plan::PrivateEvaluation;
 use super::ranking::Noisy;
 use super::ratio::{Ratio, chernoff};
-
-/// A number of these records, with an interval for it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// In the interval.
-    pub estimate: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
 
 /// How many records of each class are on each side of the threshold. The four intervals hold together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

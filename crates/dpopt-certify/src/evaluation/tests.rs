@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use dpopt_linalg::{Design, Row};
 use dpopt_oracle::PrivateData;
 use dpopt_privacy::Adjacency::{AddRemove, ReplaceOne, ZeroOut};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, Mu};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, Mu};
 
 use super::*;
 use crate::random::Normals;

@@ -61,6 +61,7 @@ fn the_estimates_are_those_of_the_lines() {
         assert!(line.chars().count() <= 120, "{line}");
     }
     assert_eq!(place.json("e.json")["format"], "dpopt-evaluation-1");
+    place.fails(&format!("{flags} --out no/e.json"), 1, &["--out", "no"]);
     place.fails(&format!("{flags} --out e.json"), 1, &["--out", "new file"]);
 }
 
@@ -159,12 +160,16 @@ fn what_can_not_be_evaluated_costs_nothing() {
         ),
         (format!("{train} --holdout 1 --evaluate"), vec!["--holdout"]),
         (
-            format!("{train} --holdout 0.2 --evaluate 2"),
+            format!("{train} --holdout 0.2 --evaluate 1e-4"),
             vec!["--evaluate"],
         ),
         (
             format!("{train} --holdout 0.2 --evaluate=-1"),
             vec!["--evaluate"],
+        ),
+        (
+            format!("{train} --holdout 1e-300 --evaluate"),
+            vec!["--holdout", "1e-300 of 400"],
         ),
         (
             format!("{train} --holdout nan --evaluate"),

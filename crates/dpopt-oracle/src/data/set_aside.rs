@@ -59,6 +59,7 @@ mod tests {
     use dpopt_privacy::{Adjacency, ClipNorm};
 
     use super::*;
+    use crate::records::Records as _;
 
     fn data(records: usize, adjacency: Adjacency) -> PrivateData {
         let rows = (0..records).map(|i| i as f64).collect();

@@ -10,8 +10,8 @@ use dpopt_oracle::query::{
 use dpopt_oracle::{
     Activation, AucSaddle, BinnedScores, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm,
     Convexity, Differentiable, Glm, GroupDro, Head, Joint, Linear, MatrixFactorization,
-    MatrixSensing, Mlp, Momentum, Network, Observed, PrivateData, QuadraticLink, Scored, Segment,
-    Softmax, TwiceDifferentiable,
+    MatrixSensing, Mlp, Momentum, Network, Observed, PrivateData, QuadraticLink, ScoreBins, Scored,
+    Segment, Softmax, TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency::AddRemove, Curator};
 
