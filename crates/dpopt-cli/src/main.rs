@@ -22,6 +22,7 @@ mod convert;
 mod error;
 mod evaluate;
 mod exit;
+mod field;
 mod fit;
 mod input;
 mod interrupt;
