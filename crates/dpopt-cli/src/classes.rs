@@ -8,8 +8,8 @@ use dpopt::linalg::Design;
 use dpopt::oracle::{PublicData, Softmax};
 use serde::Serialize;
 
+use crate::field::field;
 use crate::fit::Fit;
-use crate::predict::field;
 
 /// Up to so many classes the summary shows the confusion table; JSON has it always. A tuned constant: the width of a terminal.
 const SHOWN: usize = 12;

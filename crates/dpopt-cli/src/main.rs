@@ -24,6 +24,7 @@ mod evaluate;
 mod evaluate_model;
 mod evaluated;
 mod exit;
+mod field;
 mod fit;
 mod hold_out;
 mod input;

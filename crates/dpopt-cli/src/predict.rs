@@ -10,6 +10,7 @@ use dpopt::oracle::Glm;
 use crate::artefacts::{Readers, may_write, write_file};
 use crate::classes::predictions;
 use crate::error::CliError;
+use crate::field::field;
 use crate::input::{self, Input};
 use crate::model::Model;
 use crate::paths::Paths;
@@ -90,14 +91,5 @@ fn finish(args: &PredictArgs, text: &str) -> Result<(), CliError> {
     match &args.out {
         Some(path) => write_file(path, text, "--out", Readers::Owner),
         None => print(text),
-    }
-}
-
-/// A text as a field of a CSV line.
-pub(crate) fn field(text: &str) -> String {
-    if text.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }
