@@ -11,7 +11,10 @@ use super::{PrivateCertificateError, SecondOrderTargets};
 /// Share of epsilon for the search. A choice.
 const SEARCH: f64 = 0.25;
 
-pub(super) static HOLD_OUT: LibraryPlan = LibraryPlan {
+/// Plans of this crate that choose a point, in the library only: beside those of the crates of solvers.
+pub static LIBRARY: &[&LibraryPlan] = &[&HOLD_OUT];
+
+static HOLD_OUT: LibraryPlan = LibraryPlan {
     name: "hold-out",
     plan: "HoldOutPlan",
     summary: "the first of several candidates whose gradient is short on records that were held out, by above-threshold, and one certificate of it",

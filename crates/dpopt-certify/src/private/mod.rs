@@ -40,10 +40,7 @@ pub use curvature::{CurvaturePlan, PrivateCurvature};
 pub use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 pub use dpopt_solver::SecondOrderTargets;
 pub use gradient::{GradientNormPlan, PrivateGradientNorm};
-pub use hold_out::{HeldOut, HoldOutPlan};
-
-/// Plans of this crate that choose a point, in the library only: beside those of the crates of solvers.
-pub static LIBRARY: &[&dpopt_solver::LibraryPlan] = &[&hold_out::HOLD_OUT];
+pub use hold_out::{HeldOut, HoldOutPlan, LIBRARY};
 
 pub use population::PopulationGap;
 pub use second::{SecondOrderCertificate, SecondOrderPlan};

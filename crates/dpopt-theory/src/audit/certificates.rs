@@ -17,6 +17,10 @@ use dpopt_certify::{
 
 const GROUP: &str = "certificates";
 const RECORDS: usize = 6;
+/// Of certificates of the population, of which sampling leaves more than of six.
+const UNREAD: usize = 12;
+/// L0 of these.
+const STEEP: f64 = 100.0;
 /// Public number of records of scored runs, so that no interval is too wide.
 const CROWD: u64 = 10_000;
 
@@ -78,27 +82,27 @@ impl Certificate {
                 };
                 Self::Second(SecondOrderPlan::with_episode(&facts, mu, failure, targets)?)
             }
-            "second-order-episode-slice" => {
+            "second-order-slice" | "second-order-episode-slice" => {
                 // Of so large a Frobenius norm that an episode costs less.
+                let dense = ClipNorm::new(if name == "second-order-slice" {
+                    1.0
+                } else {
+                    1e3
+                })?;
+                // A constant that few of the hostile records have: so every gradient is short enough for the Hessian to be released.
+                let facts = PublicFacts {
+                    lipschitz: STEEP,
+                    initial_gap: STEEP * STEEP,
+                    ..facts
+                };
                 let targets = SecondOrderTargets {
-                    gradient: 0.99,
+                    gradient: 0.99 * STEEP,
                     curvature: 0.99,
                 };
-                let dense = ClipNorm::new(1e3)?;
+                // So large that sampling of a dozen records leaves some of a target.
                 let failure = 0.9;
                 Self::SecondSlice(SecondOrderSlicePlan::new(
                     &facts, dense, mu, failure, targets,
-                )?)
-            }
-            "second-order-slice" => {
-                let targets = SecondOrderTargets {
-                    gradient: 0.99,
-                    curvature: 0.99,
-                };
-                // So large that sampling of six records leaves some of a target.
-                let failure = 0.9;
-                Self::SecondSlice(SecondOrderSlicePlan::new(
-                    &facts, clip, mu, failure, targets,
                 )?)
             }
             "second-order" | "second-order-short" => {
@@ -160,8 +164,13 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         for name in Certificate::names(adjacency) {
             // So much that six records are enough for an interval, or for an episode.
             let mu = if name.contains("episode") { 1e3 } else { 20.0 };
-            let plan = Certificate::new(name, RECORDS as u64, adjacency, mu)?;
-            registry.add(replay(name, plan, adjacency));
+            let records = if of_curved_slice(name) {
+                UNREAD
+            } else {
+                RECORDS
+            };
+            let plan = Certificate::new(name, records as u64, adjacency, mu)?;
+            registry.add(replay(name, plan, (adjacency, records)));
         }
     }
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
@@ -174,16 +183,25 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     Ok(())
 }
 
+/// Whether a row is of a certificate of second order on unread records, which is to release both of its parts.
+fn of_curved_slice(name: &str) -> bool {
+    name.starts_with("second-order") && name.ends_with("-slice")
+}
+
 /// Released once, refused the second time, and at a point of another problem.
-fn replay(name: &str, plan: Certificate, adjacency: Adjacency) -> CuratorReplay<Vec<Hostile>> {
+fn replay(name: &str, plan: Certificate, of: (Adjacency, usize)) -> CuratorReplay<Vec<Hostile>> {
+    let curved = of_curved_slice(name);
     let name = format!("certificate-{name}/replay");
-    on_hostile(&name, GROUP, (adjacency, RECORDS), move |mut means| {
+    on_hostile(&name, GROUP, of, move |mut means| {
         means.books().curator_mut().reserve(&plan.spend())?;
+        let found = plan.release(&mut means, &[0.1, -0.2, 0.3]);
+        if curved && !matches!(&found, Ok((_, shown)) if shown.contains("curvature: Some")) {
+            return Err(format!("no curvature was released: {found:?}").into());
+        }
         let outcome = format!(
-            "{:?} {:?} {:?} {:?}",
+            "{found:?} {:?} {:?} {:?}",
+            plan.release(&mut means, &[0.1, -0.2, 0.3]),
             plan.release(&mut means, &[0.1]),
-            plan.release(&mut means, &[0.1, -0.2, 0.3]),
-            plan.release(&mut means, &[0.1, -0.2, 0.3]),
             means.counts(),
         );
         Ok(Ran::of(means.curator(), outcome))

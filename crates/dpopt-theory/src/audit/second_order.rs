@@ -118,15 +118,31 @@ fn escapes(name: &str, adjacency: Adjacency, plan: SospPlan) -> CuratorReplay<Ve
 
 /// A plan at the least epsilon, of powers of the root of 2, that pays for one: runs use up most of it.
 fn least_epsilon(facts: &PublicFacts, settings: SospSettings) -> Result<SospPlan, CheckError> {
-    for power in 0..60 {
+    let at = |power: i32| -> Result<Option<SospPlan>, CheckError> {
         let budget = budget(2f64.powf(0.5 * f64::from(power)))?;
         match SospPlan::new(facts, &HESSIANS, &budget, settings) {
-            Ok(plan) => return Ok(plan),
-            Err(PlanError::Uncertifiable { .. }) => {}
-            Err(error) => return Err(error.into()),
+            Ok(plan) => Ok(Some(plan)),
+            Err(PlanError::Uncertifiable { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    };
+    // A refusal takes longer than a plan: it says how many records would do.
+    let mut high = 0;
+    let mut found = at(high)?;
+    while found.is_none() && high < 56 {
+        high += 8;
+        found = at(high)?;
+    }
+    let mut found = found.ok_or("no epsilon pays for a certificate")?;
+    let mut low = high - 8;
+    while high - low > 1 && high > 0 {
+        let middle = low + (high - low) / 2;
+        match at(middle)? {
+            Some(plan) => (high, found) = (middle, plan),
+            None => low = middle,
         }
     }
-    Err("no epsilon pays for a certificate".into())
+    Ok(found)
 }
 
 /// One record at epsilon 1, present or not: told from all gradients, norms and Hessians of a run that escapes until its budget is used. What
@@ -143,7 +159,10 @@ fn canary(registry: &mut Registry) -> Result<(), CheckError> {
         };
         match SospPlan::new(&facts, &HESSIANS, &budget, settings) {
             Ok(plan) => break plan,
-            Err(PlanError::Uncertifiable { .. }) if crowd < 1_000_000 => crowd += crowd / 10,
+            Err(PlanError::Uncertifiable {
+                enough: Some(enough),
+                ..
+            }) if crowd < enough && enough < 1_000_000 => crowd = enough,
             Err(error) => return Err(error.into()),
         }
     };
