@@ -259,7 +259,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         return Err(CliError::flag("--schema", DRAFT_REFUSED));
     }
     if args.dry_run {
-        return dry::run(args, &source, fit, wanted.is_some()).map(|()| Exit::Done);
+        let shown = args.show_plan(&source, fit, wanted.is_some());
+        return shown.map(|()| Exit::Done);
     }
     let prepare = |path| OutDir::prepare(path, args.force);
     let mut out = args.out.as_deref().map(prepare).transpose()?;
@@ -413,9 +414,12 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         start: start.or(first.as_deref()),
         delta,
         ready: ready.as_ref(),
+        threads: args.threads,
+        projects: args.how.projects(),
+        shows: !args.quiet && !args.json,
     };
-    let finished = descend(args, &data, &job, curator, &interrupt, saver)
-        .map_err(|error| before.told(error))?;
+    let finished =
+        descend(&data, &job, curator, &interrupt, saver).map_err(|error| before.told(error))?;
     chosen.reach = finished.reach;
     // The run is paid for: from here on nothing may keep its model from being written.
     interrupt.writing();

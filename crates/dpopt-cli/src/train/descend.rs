@@ -8,7 +8,6 @@ use dpopt::nonconvex::{Observer, Outcome, Plan, Release};
 use dpopt::oracle::PrivateData;
 use dpopt::privacy::{Curator, Delta, Event, Guarantee};
 
-use super::TrainArgs;
 use crate::certificate::{self, Certificate, NoCertificate};
 use crate::certified::Certified;
 use crate::checkpoints::Saver;
@@ -75,11 +74,16 @@ pub(super) struct Job<'a> {
     pub(super) delta: Delta,
     /// A saddle problem.
     pub(super) ready: Option<&'a Ready>,
+    /// None: all that there are.
+    pub(super) threads: Option<NonZeroUsize>,
+    /// Whether a projection of the rows is run on.
+    pub(super) projects: bool,
+    /// Whether progress is shown.
+    pub(super) shows: bool,
 }
 
 /// Reserves, releases, settles.
 pub(super) fn descend(
-    args: &TrainArgs,
     data: &PrivateData,
     job: &Job<'_>,
     curator: Curator,
@@ -87,7 +91,7 @@ pub(super) fn descend(
     saver: Saver,
 ) -> Result<Finished, CliError> {
     let plan = &*job.chosen.plan;
-    let threads = args
+    let threads = job
         .threads
         .or_else(|| std::thread::available_parallelism().ok())
         .unwrap_or(NonZeroUsize::MIN);
@@ -96,8 +100,8 @@ pub(super) fn descend(
         record: Recorder::new(plan),
         progress: Progress::new(
             plan.steps(),
-            !args.quiet && !args.json,
-            args.adjacency.record_count_is_public(),
+            job.shows,
+            data.adjacency().record_count_is_public(),
         ),
         interrupt: interrupt.clone(),
         saver,
@@ -120,7 +124,7 @@ pub(super) fn descend(
         None => {
             let run = job.fit.run(data, curator).with_threads(threads);
             let run = run.starting_at(job.start);
-            certificate::run(run, job.chosen, args.how.projects(), &mut watcher)
+            certificate::run(run, job.chosen, job.projects, &mut watcher)
                 .map(|(outcome, curator, certificate)| (outcome, curator, certificate, None))
         }
     };
