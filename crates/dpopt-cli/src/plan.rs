@@ -311,7 +311,7 @@ pub(crate) fn show(
         activation: fit.network.map(|network| network.activation()),
         adjacency: facts.adjacency,
         epsilon,
-        delta: delta,
+        delta,
         accountant,
         steps: chosen.plan.steps(),
         predicted_bound: bound.map(|bound| bound.value),

@@ -39,7 +39,7 @@ impl ScoreBins {
     /// # Errors
     /// [`ScoreBinsError`].
     pub fn new(bins: usize, range: f64) -> Result<Self, ScoreBinsError> {
-        if bins % 2 != 0 || !(2..=MOST).contains(&bins) {
+        if !bins.is_multiple_of(2) || !(2..=MOST).contains(&bins) {
             return Err(ScoreBinsError::Number(bins));
         }
         // Half a bin has to be a number above 0 too.
