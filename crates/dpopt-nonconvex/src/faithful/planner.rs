@@ -349,7 +349,7 @@ impl Search<'_> {
 
     fn asked(&self, alpha: f64) -> Result<FaithfulSchedule, PlanError> {
         let name = "the gradient that is asked for";
-        PlanError::target(name, alpha, self.facts.lipschitz)?;
+        PlanError::target(name, alpha, self.facts.trivial_bound())?;
         let first =
             |found: &FaithfulSchedule| found.anchor_batch.saturating_add(found.hessian_batch);
         match self.at(alpha) {
