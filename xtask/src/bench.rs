@@ -27,7 +27,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]...]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]... | --tables [OPTION]...]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -51,6 +51,7 @@ impl Options {
                     let folder = words.next().ok_or(format!("{word} needs a folder"))?;
                     options.census = Some((table, (*folder).to_owned()));
                 }
+                "--tables" => options.census = Some((Table::Tables, String::new())),
                 "--phase" => options.census = Some((Table::Phase, String::new())),
                 // Those of the table come after its folder.
                 other if options.census.is_some() => options.rest.push(other.to_owned()),
@@ -178,6 +179,8 @@ mod tests {
         let phase = Options::read(&["--phase", "--only", "sosp"]).expect("options");
         assert_eq!(phase.census, Some((Table::Phase, String::new())));
         assert_eq!(phase.rest, ["--only", "sosp"]);
+        let made_up = Options::read(&["--tables", "--epsilon", "1"]).expect("options");
+        assert_eq!(made_up.census, Some((Table::Tables, String::new())));
         assert!(census.quick && census.rest == ["--only", "dp-sgd"]);
         for bad in [
             &["--json"][..],

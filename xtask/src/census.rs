@@ -17,6 +17,8 @@ pub(crate) enum Table {
     Pairs,
     /// Phase retrieval and rank-one sensing on made-up records: it has no folder.
     Phase,
+    /// Models of made-up tables beside tuned private descent: it has no folder.
+    Tables,
 }
 
 impl Table {
@@ -26,6 +28,7 @@ impl Table {
             Table::Quantiles => "quantiles",
             Table::Pairs => "pairs",
             Table::Phase => "phase",
+            Table::Tables => "tables",
         }
     }
 
@@ -34,7 +37,7 @@ impl Table {
         match self {
             Table::Census => Some("crates/dpopt-cli/data/census-income.toml"),
             Table::Quantiles => Some("crates/dpopt-cli/data/census-age.toml"),
-            Table::Pairs | Table::Phase => None,
+            Table::Pairs | Table::Phase | Table::Tables => None,
         }
     }
 }
@@ -65,7 +68,7 @@ fn command(root: &Path, table: Table, folder: &str, words: &[String]) -> Command
         ])
         .arg(root.join("Cargo.toml"))
         .arg("--")
-        .args((table != Table::Phase).then_some(folder))
+        .args(Some(folder).filter(|folder| !folder.is_empty()))
         .args(table.schema().map(|schema| root.join(schema)))
         .args(words)
         .stdin(Stdio::null());

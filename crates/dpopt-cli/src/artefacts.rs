@@ -86,15 +86,18 @@ impl OutDir {
         self.path.join(name)
     }
 
-    /// Writes one file. The folder stays from then on.
+    /// Writes one file, in the place of what this run wrote there. The folder stays from then on.
     pub(crate) fn put(&mut self, name: &'static str, text: &str) -> Result<(), CliError> {
         let place = self.place(name);
         // Another run may have filled the folder since it was empty.
-        let put = if self.force { replace } else { create };
+        let ours = self.written.contains(&name);
+        let put = if self.force || ours { replace } else { create };
         put(&place, text.as_bytes(), Readers::Mask)
             .map_err(|source| failed("--out", &place, source))?;
         self.made.clear();
-        self.written.push(name);
+        if !ours {
+            self.written.push(name);
+        }
         Ok(())
     }
 

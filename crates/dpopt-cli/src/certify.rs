@@ -206,7 +206,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         &guarantee,
         facts.records,
         Stop::Completed,
-        event,
+        Some(event),
         None,
         draft,
     );

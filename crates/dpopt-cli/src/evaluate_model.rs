@@ -130,9 +130,9 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         let file = file.with_note(args.ledger.note(None)?);
         curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
     }
-    let (counts, guarantee) = planned.release(&plan, &data, (&fit, &point), curator)?;
+    let released = planned.release(&plan, &data, (&fit, &point), curator)?;
     let of = (data.public_records(), None);
-    let evaluated = Evaluated::new(&counts, &guarantee, &model.schema, of);
+    let evaluated = Evaluated::new(&released.counts, &released.guarantee, &model.schema, of);
     let json = Json {
         format: FORMAT,
         evaluated: &evaluated,
@@ -142,9 +142,14 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         false => print(&words(&evaluated)),
     };
     // What was released is shown first, and paid for whatever happens here.
+    let settled = released.settled.err().map(CliError::from);
+    let mut troubles: Vec<CliError> = settled.into_iter().collect();
     if let Some(out) = &args.out {
         let put = json_text(&json).and_then(|text| write_new(out, &text, "--out", Readers::Mask));
-        put.map_err(|error| CliError::AfterRun(vec![error]))?;
+        troubles.extend(put.err());
+    }
+    if !troubles.is_empty() {
+        return Err(CliError::AfterRun(troubles));
     }
     printed
 }

@@ -9,7 +9,9 @@ use dpopt::data::tabular::{Label, Schema};
 use dpopt::linalg::{Row, norm};
 use dpopt::nonconvex::Stop;
 use dpopt::oracle::{Glm, PrivateData};
-use dpopt::privacy::{Adjacency, Curator, Delta, Epsilon, Guarantee, Mu, accounting::gdp};
+use dpopt::privacy::{
+    Adjacency, Curator, Delta, Epsilon, Event, Guarantee, Mu, Refused, accounting::gdp,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
@@ -33,6 +35,9 @@ pub(crate) struct Evaluated {
     pub(crate) evaluation: Evaluation,
     /// Of the evaluation alone.
     pub(crate) privacy: Statement,
+    /// What was released, for a second accountant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) event: Option<Event>,
 }
 
 /// Which records were held out.
@@ -108,14 +113,15 @@ impl Planned {
         self.plan(largest.clamp(0.1, RANGE), cap)
     }
 
-    /// Releases it from what this curator has reserved for it.
+    /// Releases it from what this curator has reserved for it. What was released is there also where the ledger could not be settled,
+    /// which is the last result.
     pub(crate) fn release(
         &self,
         plan: &PrivateEvaluation,
         data: &PrivateData,
         (fit, point): (&Fit, &[f64]),
         mut curator: Curator,
-    ) -> Result<(EvaluationCounts, Guarantee), CliError> {
+    ) -> Result<Released, CliError> {
         curator
             .reserve(&plan.spend())
             .map_err(|refused| CliError::from_run(refused.into()))?;
@@ -124,9 +130,19 @@ impl Planned {
         let threads = threads.unwrap_or(std::num::NonZeroUsize::MIN);
         let score = |row: Row<'_>| fit.score(row, point);
         let (counts, mut curator) = plan.release(data, score, curator, threads)?;
-        curator.settle()?;
-        Ok((counts, guarantee))
+        Ok(Released {
+            counts,
+            guarantee,
+            settled: curator.settle(),
+        })
     }
+}
+
+/// What was released, and whether the ledger heard that it was all.
+pub(crate) struct Released {
+    pub(crate) counts: EvaluationCounts,
+    pub(crate) guarantee: Guarantee,
+    pub(crate) settled: Result<Event, Refused>,
 }
 
 impl Evaluated {
@@ -138,11 +154,19 @@ impl Evaluated {
     ) -> Self {
         let event = guarantee.event();
         let draft = schema.is_draft();
-        let privacy = Statement::new(guarantee, records, Stop::Completed, event, None, draft);
+        let privacy = Statement::new(
+            guarantee,
+            records,
+            Stop::Completed,
+            Some(event),
+            None,
+            draft,
+        );
         Self {
             held_out,
             evaluation: counts.evaluation(),
             privacy,
+            event: Some(event.clone()),
         }
     }
 

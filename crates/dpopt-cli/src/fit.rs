@@ -96,6 +96,19 @@ impl NetworkArgs {
 }
 
 impl Fit {
+    /// What is fitted to a label: by its default loss where none is named. Refuses a loss of other labels.
+    pub(crate) fn for_label(
+        loss: Option<LossName>,
+        args: &NetworkArgs,
+        link: (LinkArgs, Option<u64>),
+        label: &Label,
+    ) -> Result<Self, CliError> {
+        let loss = loss.unwrap_or_else(|| LossName::default_for(label));
+        Self::check_label(loss, label)?;
+        let classes = label.several().map(|several| several.values.len());
+        Self::new(loss, args, link, classes)
+    }
+
     /// `rank`: of a factor; `classes`: how many there are, for softmax.
     pub(crate) fn new(
         loss: LossName,

@@ -132,6 +132,16 @@ impl HoldOutArgs {
         Err(CliError::flag("--holdout", why))
     }
 
+    /// Refuses records that stay in their file: they are not drawn from.
+    pub(crate) fn check_memory(self, in_a_file: bool, records: u64) -> Result<(), CliError> {
+        match self.holdout {
+            Some(holdout) if in_a_file => {
+                Err(no_parts(holdout, DataError::HoldOutInAFile, records))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// How many of so many records would be trained on, and what the evaluation of the others would tell, in words.
     pub(crate) fn planned(
         self,
@@ -203,15 +213,16 @@ impl HeldOut {
         let planned = self.plan(Epsilon::new(run.epsilon())?, run.delta())?;
         let plan = planned.of_model(fit, point, self.data.row_norm())?;
         let curator = Curator::protected(self.data.adjacency())?;
-        let (counts, guarantee) = planned.release(&plan, &self.data, (fit, point), curator)?;
+        // There is no ledger to settle with.
+        let released = planned.release(&plan, &self.data, (fit, point), curator)?;
         let records = self.data.public_records();
         let held_out = HeldOutRecords {
             records,
             seed: self.seed,
         };
         Ok(Evaluated::new(
-            &counts,
-            &guarantee,
+            &released.counts,
+            &released.guarantee,
             schema,
             (records, Some(held_out)),
         ))

@@ -310,6 +310,11 @@ impl Input {
         }
     }
 
+    /// Whether it is a file of rows, which are never all in memory.
+    pub(crate) fn is_a_file_of_rows(&self) -> bool {
+        self.format == Format::Rows
+    }
+
     /// The schema that goes with the rows, for a file of rows.
     pub(crate) fn own_schema(&self) -> Result<Option<Schema>, CliError> {
         if self.format != Format::Rows {

@@ -196,8 +196,13 @@ impl Model {
         self
     }
 
-    /// With what it is worth on records that were held out.
-    pub(crate) fn with_evaluation(mut self, evaluation: Option<Evaluated>) -> Self {
+    /// With what it is worth on records that were held out, and the statement that covers that too.
+    pub(crate) fn with_evaluation(
+        mut self,
+        privacy: Statement,
+        evaluation: Option<Evaluated>,
+    ) -> Self {
+        self.privacy = privacy;
         self.evaluation = evaluation;
         self
     }

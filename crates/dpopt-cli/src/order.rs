@@ -65,6 +65,11 @@ impl OrderArgs {
         Err(CliError::flag("--order-seed", problem))
     }
 
+    /// Whether records are put in a random order for this solver.
+    pub(crate) fn draws(self, solver: AnySolver) -> bool {
+        solver.needs_positions() && self.order_seed != Some(OrderSeed::TableOrder)
+    }
+
     /// These records, in a pseudo-random order if this solver takes slices of them: a table that is sorted in any way is no sample of its
     /// population from place to place, and nobody is asked whether theirs is.
     pub(crate) fn put(self, data: PrivateData, solver: AnySolver) -> Result<PrivateData, CliError> {

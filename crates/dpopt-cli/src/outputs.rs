@@ -68,6 +68,9 @@ struct EventsJson<'a> {
     rests_on: &'a [String],
     /// What was released.
     spent: &'a Event,
+    /// Of the records that were held out, which no other event here is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held_out: Option<&'a Event>,
     odometer: &'a Option<Odometer>,
 }
 
@@ -75,7 +78,9 @@ const CONVENTIONS: &str = "Events have the shape of Google's dp_accounting (DpEv
     noise_multiplier is the standard deviation of the noise over the L2 sensitivity of the unsampled \
     sum under the stated adjacency: for contributions of norm at most C that is 2C under replace-one \
     and C under add-remove. epsilon is that of `event`, which was reserved before the first release; \
-    `spent` is what was released.";
+    `spent` is what was released. `held_out`, where it is there, is what was released of the records that \
+    were held out, on which `event` was not: a record pays for one of the two, so at any delta the cost is \
+    the larger of both.";
 
 impl Outputs<'_> {
     /// Writes each file by itself; says what could not be written.
@@ -104,6 +109,7 @@ impl Outputs<'_> {
             event: guarantee.event(),
             rests_on: &self.statement.rests_on,
             spent: self.spent,
+            held_out: self.evaluation.and_then(|of| of.event.as_ref()),
             odometer: &self.statement.odometer,
         }
     }

@@ -1,5 +1,6 @@
 //! `dpopt plan`: what a solver would do. Reads no data.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -120,6 +121,8 @@ struct Json<'a> {
     /// Of `sosp`: what was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     how: Option<&'a How>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    notes: BTreeMap<&'static str, String>,
     plan: &'a dyn Plan,
 }
 
@@ -271,9 +274,20 @@ impl PlanArgs {
 }
 
 pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
-    let loss = args.loss.unwrap_or(LossName::Linear(Glm::Logistic));
     let link = (args.link, args.how.columns());
-    let fit = Fit::new(loss, &args.network, link, args.class_count(loss)?)?;
+    let fit = match args.schema.as_ref().map(Schema::load).transpose()? {
+        Some(schema) => {
+            if args.classes.is_some() {
+                let problem = "the schema's label says how many classes there are";
+                return Err(CliError::flag("--classes", problem));
+            }
+            Fit::for_label(args.loss, &args.network, link, schema.label())?
+        }
+        None => {
+            let loss = args.loss.unwrap_or(LossName::Linear(Glm::Logistic));
+            Fit::new(loss, &args.network, link, args.class_count(loss)?)?
+        }
+    };
     fit.check_ball(args.row()?.1)?;
     let budget = Budget {
         epsilon: args.epsilon,
@@ -289,14 +303,15 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         .population
         .map(|reach| args.compared(reach, &fit, chosen.solver, &budget))
         .transpose()?;
-    show(&chosen, &fit, (args.delta, population), args.json)
+    show(&chosen, &fit, (args.delta, population), &[], args.json)
 }
 
-/// Prints a plan. `population`: what is promised of it, where that was asked for.
+/// Prints a plan. `population`: what is promised of it, where that was asked for; `notes`: what else is to be said, by names.
 pub(crate) fn show(
     chosen: &Chosen,
     fit: &Fit,
     (delta, population): (Delta, Option<Compared>),
+    notes: &[(&'static str, String)],
     json: bool,
 ) -> Result<(), CliError> {
     let facts = *chosen.plan.facts();
@@ -326,6 +341,7 @@ pub(crate) fn show(
         event: spend.event(),
         population,
         how: chosen.how.as_ref(),
+        notes: notes.iter().cloned().collect(),
         plan: &*chosen.plan,
     };
     for warning in chosen.warnings() {
@@ -407,6 +423,9 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
     let shown_above = ["steps", "accountant"];
     for (name, value) in rows(&plan.plan.items(), &shown_above) {
         line(&name, value);
+    }
+    for (name, value) in &plan.notes {
+        line(name, value.clone());
     }
     Ok(out)
 }

@@ -72,6 +72,11 @@ impl Source {
         })
     }
 
+    /// Whether the records stay in their file; `in_place`: whether that was asked for.
+    pub(crate) fn stays_in_a_file(&self, in_place: bool) -> bool {
+        in_place || self.data.as_ref().is_some_and(Input::is_a_file_of_rows)
+    }
+
     /// Name of the training table.
     pub(crate) fn name(&self) -> String {
         match &self.data {

@@ -50,21 +50,20 @@ pub(crate) struct Odometer {
 }
 
 impl Statement {
-    /// The statement of a run on a table of `records` (public) records. `whole` is the budget of
-    /// the ledger in whose earlier runs this one started, where it did.
+    /// The statement of a run on a table of `records` (public) records. `spent` is all that was released on them, none where other
+    /// releases stand beside it, of which no odometer here tells. `whole` is the budget of the ledger in whose earlier runs this one
+    /// started, where it did.
     pub(crate) fn new(
         guarantee: &Guarantee,
         records: u64,
         stop: Stop,
-        spent: &Event,
+        spent: Option<&Event>,
         whole: Option<(Epsilon, Delta)>,
         draft_schema: bool,
     ) -> Self {
-        let odometer = if stop == Stop::Completed {
-            None
-        } else {
-            Odometer::read(spent, guarantee)
-        };
+        let odometer = spent
+            .filter(|_| stop != Stop::Completed)
+            .and_then(|spent| Odometer::read(spent, guarantee));
         let mut words = words(guarantee, records, whole, stop, draft_schema);
         words.extend(odometer.as_ref().map(|reading| {
             format!(

@@ -191,6 +191,22 @@ impl TrainArgs {
         }
         paths.check()
     }
+
+    /// Refuses records that stay in their file for what needs them in memory.
+    fn check_memory(&self, in_a_file: bool, solver: AnySolver) -> Result<(), CliError> {
+        if !in_a_file || !(self.how.projects() || solver.needs_memory()) {
+            return Ok(());
+        }
+        let problem = format!(
+            "the records stay in their file, and {} needs them in memory",
+            if self.how.projects() {
+                "a projection".to_owned()
+            } else {
+                solver.to_string()
+            }
+        );
+        Err(CliError::flag("--data", problem))
+    }
 }
 
 pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
@@ -370,17 +386,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         warn(&warning);
         warnings.push(warning);
     }
-    if data.is_in_a_file() && (args.how.projects() || chosen.solver.needs_memory()) {
-        let problem = format!(
-            "the records stay in their file, and {} needs them in memory",
-            if args.how.projects() {
-                "a projection".to_owned()
-            } else {
-                chosen.solver.to_string()
-            }
-        );
-        return Err(before.told(CliError::flag("--data", problem)));
-    }
+    args.check_memory(data.is_in_a_file(), chosen.solver)
+        .map_err(|error| before.told(error))?;
     if interrupt.asked() {
         return Err(before.told(CliError::Interrupted));
     }
@@ -436,22 +443,15 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             steps: outcome.steps,
         });
     }
-    let evaluation =
-        held_out.map(|held| held.evaluate(&fit, &outcome.point, (&source.schema, guarantee)));
-    let (evaluation, unevaluated) = match evaluation.transpose() {
-        Ok(evaluation) => (evaluation, None),
-        Err(error) => (None, Some(error)),
-    };
     let mut statement = Statement::new(
         guarantee,
         facts.records,
         outcome.stop,
-        &finished.spent,
+        // Held-out records pay for their evaluation.
+        Some(&finished.spent).filter(|_| held_out.is_none()),
         whole,
         source.schema.is_draft(),
     );
-    let beside = evaluation.as_ref().and_then(Evaluated::beside_the_run);
-    statement.words.extend(beside);
     let uncertified = finished.certified.as_ref();
     let uncertified = uncertified.and_then(|found| found.as_ref().err());
     let trained = ready
@@ -473,8 +473,21 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         data.order(),
         &outcome.point,
     )
-    .with_second_order(second_order.clone())
-    .with_evaluation(evaluation.clone());
+    .with_second_order(second_order.clone());
+    if let (Some(out), Some(_)) = (&mut out, &held_out) {
+        // Before the pass over the records that were held out; it is written again with what that finds.
+        // A failure here is met again, and told, there.
+        let _ = json_text(&model).and_then(|text| out.put(MODEL, &text));
+    }
+    let evaluation =
+        held_out.map(|held| held.evaluate(&fit, &outcome.point, (&source.schema, guarantee)));
+    let (evaluation, unevaluated) = match evaluation.transpose() {
+        Ok(evaluation) => (evaluation, None),
+        Err(error) => (None, Some(error)),
+    };
+    let beside = evaluation.as_ref().and_then(Evaluated::beside_the_run);
+    statement.words.extend(beside);
+    let model = model.with_evaluation(statement.clone(), evaluation.clone());
     let mut troubles = Vec::from_iter(unevaluated);
     if let Some(of) = uncertified.filter(|of| of.broke_off) {
         troubles.push(CliError::Uncertified(of.why.clone()));

@@ -461,9 +461,16 @@ fn a_draft_loads_and_fits_its_table() {
     assert_eq!(report.positives, Some(600));
     assert_eq!(
         report.counts.keys().copied().collect::<Vec<_>>(),
-        [ProblemKind::NotANumber]
+        [ProblemKind::NotANumber, ProblemKind::Rescaled]
     );
     assert_eq!(report.count(ProblemKind::NotANumber), 60);
+    // Half the root of 1 for the intercept, 1 for a category and 1/3 for a centred number, rounded up.
+    let features = |from: &str| names.iter().any(|name| name.starts_with(from));
+    assert!(features("age") && features("gain") && features("job") && features("code"));
+    let half = 0.5 * (1.0 + 2.0 + 2.0 / 3.0_f64).sqrt();
+    assert!(schema.row_norm() >= half && schema.row_norm() <= half + 0.1 + 1e-12);
+    // A row is at least as long as its intercept and its two categories, so all are rescaled.
+    assert_eq!(report.count(ProblemKind::Rescaled), 3000);
 
     // Without a label to guess the draft asks for one instead of inventing it.
     std::fs::write(&path, "a,b\n1,2\n2,3\n3,4\n").unwrap();

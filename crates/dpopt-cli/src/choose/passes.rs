@@ -24,6 +24,13 @@ impl ChooseArgs {
         let Some(most) = self.max_passes else {
             return Ok(chosen);
         };
+        if chosen.plan.gradients() <= 0.0 {
+            let problem = format!(
+                "{} asks for values of the loss, and passes are counted in gradients; cap its --max-steps instead",
+                chosen.solver
+            );
+            return Err(CliError::flag("--max-passes", problem));
+        }
         let mut shorter = self.clone();
         for _ in 0..TRIES {
             let passes = chosen.plan.gradients() / facts.records as f64;

@@ -5,11 +5,13 @@ use dpopt::privacy::{Delta, Epsilon};
 
 use super::records::{Reading, private_data};
 use super::{DELTA, EPSILON, TrainArgs};
+use crate::choose::Chosen;
 use crate::error::CliError;
 use crate::fit::Fit;
+use crate::ledger::Shared;
+use crate::no_bound::NoBound;
 use crate::plan;
 use crate::source::Source;
-use crate::summary::print;
 
 impl TrainArgs {
     /// Shows the plan for the number of records that the flags or the table tell. `saddle`: it is of another objective than the mean loss.
@@ -40,6 +42,8 @@ impl TrainArgs {
             epsilon: epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?,
             delta: delta.map_or_else(|| Delta::new(DELTA), Ok)?,
         };
+        let in_a_file = source.stays_in_a_file(self.in_place);
+        self.hold_out.check_memory(in_a_file, records)?;
         let held = self.hold_out.planned(records, self.adjacency, &budget)?;
         let row_norm = schema.row_norm();
         let facts = PublicFacts::glm(
@@ -52,18 +56,31 @@ impl TrainArgs {
         )?;
         let chosen = self.how.choose(self.solver, &fit, &facts, &budget)?;
         self.check_extras(chosen.solver)?;
-        plan::show(&chosen, &fit, (budget.delta, None), self.json)?;
-        if self.json {
-            return Ok(());
-        }
-        let mut text = String::new();
-        if let Some((_, words)) = held {
-            text.push_str(&format!("{:<30} {words}\n", "evaluation"));
-        }
-        text.push_str(&format!(
-            "{:<30} nothing was charged, released or written\n",
-            "dry run"
+        self.check_memory(in_a_file, chosen.solver)?;
+        let mut notes: Vec<(&'static str, String)> = Vec::new();
+        notes.extend(held.map(|(_, words)| ("evaluation", words)));
+        let withheld = self.withheld(&chosen, in_a_file)?;
+        notes.extend(withheld.map(|why| ("bound of a run on these records", why.to_string())));
+        notes.push((
+            "dry run",
+            "nothing was charged, released or written".to_owned(),
         ));
-        print(&text)
+        plan::show(&chosen, &fit, (budget.delta, None), &notes, self.json)
+    }
+
+    /// Why a run on these records would not state the bound that it is planned with, as far as is known before it.
+    fn withheld(&self, chosen: &Chosen, in_a_file: bool) -> Result<Option<NoBound>, CliError> {
+        if !chosen.plan.bound_sense().of_population() {
+            return Ok(None);
+        }
+        if in_a_file && self.order.draws(chosen.solver) {
+            return Ok(Some(NoBound::Clusters));
+        }
+        let ledger = Shared::check(&self.ledger, self.adjacency, None)?;
+        let Some(Shared::Open(mut file)) = ledger else {
+            return Ok(None);
+        };
+        let runs = file.state().map_err(CliError::Ledger)?.runs;
+        Ok((runs > 0).then_some(NoBound::MaybeRead))
     }
 }

@@ -276,7 +276,7 @@ impl Array {
 }
 
 /// In single precision; a number beyond its range is the largest of its sign, as clipping to a range wants it, and no infinity.
-pub(super) fn saturated(x: f64) -> f32 {
+pub(crate) fn saturated(x: f64) -> f32 {
     if x.is_finite() {
         x.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32
     } else {

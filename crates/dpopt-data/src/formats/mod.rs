@@ -26,8 +26,8 @@ pub(crate) mod lines;
 mod npy;
 pub(crate) mod stream;
 
-pub(crate) use array::ArrayRows;
 pub use array::{Array, MAX_COLUMNS};
+pub(crate) use array::{ArrayRows, saturated};
 pub use error::{FormatError, HeaderProblem};
 pub(crate) use idx::idx_stream;
 pub use idx::{idx_rows, read_idx, read_idx_from};

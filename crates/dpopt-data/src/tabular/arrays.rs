@@ -13,6 +13,7 @@ use super::error::TabularError;
 use super::reader::EncodedTable;
 use super::schema::Schema;
 use super::write::{list, quoted};
+use crate::formats::saturated;
 use crate::formats::{
     Array, Format, FormatError, LibsvmReport, check_libsvm, read_edited, read_idx, read_npy, stream,
 };
@@ -161,12 +162,22 @@ impl ArrayFiles {
         Ok(report)
     }
 
-    /// Whether the values that the schema tells apart from its default ([`Label::told_apart`]) are numbers, as labels of these
-    /// formats are. No record has one that is none. Reads no file.
+    /// Whether the values that the schema tells apart from its default ([`Label::told_apart`]) are different numbers in single
+    /// precision, as labels of these formats are. No record has one that is none. Reads no file.
     #[must_use]
     pub fn can_hold_the_label(&self, schema: &Schema) -> bool {
-        let mut values = schema.label().told_apart();
-        values.all(|value| super::encode::parse(value.as_bytes()).is_some())
+        let number = |value: &str| super::encode::parse(value.as_bytes()).map(saturated);
+        let mut numbers: Vec<f32> = Vec::new();
+        for value in schema.label().values() {
+            match number(value) {
+                Some(x) if numbers.contains(&x) => return false,
+                known => numbers.extend(known),
+            }
+        }
+        schema
+            .label()
+            .told_apart()
+            .all(|value| number(value).is_some())
     }
 
     /// A first schema, with comments. **Not private**: it holds what the records hold, and says so.
@@ -339,15 +350,15 @@ impl ArrayFiles {
 
 /// How a label that is a number in a file becomes an encoded one.
 pub(super) enum Codes {
-    /// The two values as numbers.
+    /// The two values as labels of these files are: in single precision.
     Classes {
-        positive: Option<f64>,
-        negative: Option<f64>,
+        positive: Option<f32>,
+        negative: Option<f32>,
         default: f32,
     },
-    /// Three values or more as numbers, in the order of their codes.
+    /// Three values or more, in the order of their codes.
     Several {
-        values: Vec<Option<f64>>,
+        values: Vec<Option<f32>>,
         default: f32,
     },
     /// A range.
@@ -356,7 +367,7 @@ pub(super) enum Codes {
 
 impl Codes {
     pub(super) fn new(label: &Label) -> Self {
-        let number = |text: &str| super::encode::parse(text.as_bytes());
+        let number = |text: &str| super::encode::parse(text.as_bytes()).map(saturated);
         match &label.kind {
             LabelKind::Classes(classes) => Self::Classes {
                 positive: number(&classes.positive),
@@ -372,23 +383,23 @@ impl Codes {
     }
 
     pub(super) fn label(&self, value: f32) -> f32 {
-        let value = Some(f64::from(value));
+        let same = Some(value);
         match self {
-            Self::Classes { positive, .. } if value == *positive => 1.0,
-            Self::Classes { negative, .. } if value == *negative => -1.0,
+            Self::Classes { positive, .. } if same == *positive => 1.0,
+            Self::Classes { negative, .. } if same == *negative => -1.0,
             Self::Classes { default, .. } => *default,
             Self::Several { values, default } => values
                 .iter()
-                .position(|known| *known == value)
+                .position(|known| *known == same)
                 .map_or(*default, |code| code as f32),
-            Self::Number(range) => range.encode(value),
+            Self::Number(range) => range.encode(Some(f64::from(value))),
         }
     }
 
     /// Whether the schema foresees the label.
     fn knows(&self, value: f32) -> bool {
         let number = f64::from(value);
-        let value = Some(number);
+        let value = Some(value);
         match self {
             Self::Classes {
                 positive, negative, ..

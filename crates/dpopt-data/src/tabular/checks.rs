@@ -141,6 +141,7 @@ impl ColumnKind {
             ("default", raw.default.is_some()),
             ("bins", raw.bins.is_some()),
             ("linear", raw.linear.is_some()),
+            ("centred", raw.centred.is_some()),
         ];
         let of_categories = [
             ("values", raw.values.is_some()),
@@ -193,6 +194,10 @@ impl Number {
         if !linear && !binned {
             return Err(("linear", SchemaProblem::NoFeatureOfColumn));
         }
+        let centred = raw.centred.unwrap_or(false);
+        if centred && !linear {
+            return Err(("centred", SchemaProblem::OnlyBuckets));
+        }
         Ok(Self {
             min,
             max,
@@ -201,6 +206,7 @@ impl Number {
             scale: scale(raw.scale)?,
             bins,
             linear,
+            centred,
         })
     }
 }

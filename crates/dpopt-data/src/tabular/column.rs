@@ -91,7 +91,7 @@ pub struct Column {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ColumnKind {
-    /// A number: one feature in [0, scale], buckets, or both.
+    /// A number: one feature in [0, scale], or in [-scale, scale] where it is centred, buckets, or both.
     Number(Number),
     /// One feature per category and one for all others.
     Category(Category),
@@ -117,6 +117,8 @@ pub struct Number {
     pub bins: Vec<f64>,
     /// Whether the transformed number itself is a feature.
     pub linear: bool,
+    /// Whether that feature is scale (2u - 1) in place of scale u, with u in [0, 1] the transformed number.
+    pub centred: bool,
 }
 
 /// A column of categories.

@@ -32,6 +32,7 @@ const WARNING: &str = "\
 # a law, a round number); a range or a category that only one record has reveals that record.
 #
 # transform: \"linear\" or \"log1p\". default: what anything but a number becomes.
+# centred = true: from -1 to 1 in place of 0 to 1, which private training is better at.
 # bins = [..]: optional edges, one feature per bucket (linear = true keeps the number as well).
 # reference = \"..\": optional category that is encoded as all zeros.
 ";
@@ -213,13 +214,18 @@ fn write_draft(
     columns: &[Seen],
 ) -> std::fmt::Result {
     let mut body = String::new();
-    let mut used = 0u32;
+    let (mut numbers, mut categories) = (0u32, 0u32);
     let label = label(names, columns);
     let features = names.len() - usize::from(label.is_some());
     for (name, seen) in names.iter().zip(columns).take(features) {
-        used += u32::from(write_column(&mut body, name, seen)?);
+        match write_column(&mut body, name, seen)? {
+            Written::Number => numbers += 1,
+            Written::Category => categories += 1,
+            Written::Nothing => {}
+        }
     }
-    let longest = f64::from(1 + used).sqrt();
+    let used = numbers + categories;
+    let typical = (1.0 + f64::from(categories) + f64::from(numbers) / 3.0).sqrt();
 
     out.push_str(WARNING);
     writeln!(out, "# Read: {records} records of {}.\n", quoted(path))?;
@@ -227,10 +233,10 @@ fn write_draft(
     writeln!(out, "format = 1")?;
     writeln!(
         out,
-        "# No row of this draft is longer: each of {used} columns and the intercept count at most 1.\n\
-         # Longer rows are rescaled, and a smaller bound means less noise: try a half of it."
+        "# Longer rows are rescaled: a smaller bound means less noise. Drafted: half the root of 1 for the intercept, 1 for each category\n\
+         # and 1/3 for each centred number ({used} columns), by the shape of the table alone (docs/auto.md)."
     )?;
-    writeln!(out, "row_norm = {:?}", (longest * 10.0).ceil() / 10.0)?;
+    writeln!(out, "row_norm = {:?}", (0.5 * typical * 10.0).ceil() / 10.0)?;
     writeln!(out, "intercept = 1.0\n")?;
     match label {
         Some((name, ref values)) if values.len() > 2 => {
@@ -289,8 +295,18 @@ fn label<'a>(names: &'a [String], columns: &'a [Seen]) -> Option<(&'a str, Vec<&
     (few && seen.counts.len() == values.len() && !seen.overflow).then_some((name, values))
 }
 
-/// Writes a column; says whether it yields features.
-fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<bool, std::fmt::Error> {
+/// What a column was written as.
+enum Written {
+    /// A number in [-1, 1], whose square is 1/3 in the mean if it is uniform.
+    Number,
+    /// A category, one of whose features is 1.
+    Category,
+    /// No feature.
+    Nothing,
+}
+
+/// Writes a column.
+fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<Written, std::fmt::Error> {
     writeln!(out, "\n[[column]]\nname = {}", quoted(name))?;
     if let Some(note) = seen.note() {
         writeln!(out, "# {note}")?;
@@ -306,12 +322,13 @@ fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<bool, std::
         writeln!(out, "min = {min:?} # read from the data")?;
         writeln!(out, "max = {max:?} # read from the data")?;
         writeln!(out, "transform = {}", quoted(transform))?;
+        writeln!(out, "centred = true")?;
         writeln!(
             out,
             "default = {:?} # {strays} fields are not numbers",
             0f64.clamp(min, max)
         )?;
-        return Ok(true);
+        return Ok(Written::Number);
     }
     let why = if values.is_empty() {
         "no text in it"
@@ -330,8 +347,8 @@ fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<bool, std::
         )?;
         let values = list(values.into_iter().map(quoted));
         writeln!(out, "values = {values}")?;
-        return Ok(true);
+        return Ok(Written::Category);
     };
     writeln!(out, "kind = \"ignore\" # {why}")?;
-    Ok(false)
+    Ok(Written::Nothing)
 }

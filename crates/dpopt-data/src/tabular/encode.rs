@@ -200,7 +200,7 @@ impl Encoder {
                     let x = number.read(field(i), Place::Column(i), witness);
                     let scale = number.scale;
                     if let Some(feature) = *linear {
-                        push(row, feature, (scale * number.unit(x)) as f32);
+                        push(row, feature, (scale * number.feature(x)) as f32);
                     }
                     if !number.bins.is_empty() {
                         let bucket = number.bins.partition_point(|edge| *edge <= x);
@@ -255,6 +255,12 @@ impl Number {
         }
     }
 
+    /// The feature of a number in the range, at scale 1.
+    fn feature(&self, x: f64) -> f64 {
+        let unit = self.unit(x);
+        if self.centred { 2.0 * unit - 1.0 } else { unit }
+    }
+
     /// Maps a number in the range to [0, 1].
     fn unit(&self, x: f64) -> f64 {
         let (part, whole) = (x - self.min, self.max - self.min);
@@ -300,11 +306,15 @@ fn shorten(row: &mut [(u32, f32)], bound: f64) -> bool {
     true
 }
 
-/// The nearest `f32` that is not larger, for numbers that are not negative.
+/// The nearest `f32` that is not further from 0.
 fn towards_zero(exact: f64) -> f32 {
     let rounded = exact as f32;
-    if f64::from(rounded) > exact {
-        rounded.next_down()
+    if f64::from(rounded).abs() > exact.abs() {
+        if exact > 0.0 {
+            rounded.next_down()
+        } else {
+            rounded.next_up()
+        }
     } else {
         rounded
     }
@@ -353,7 +363,7 @@ mod tests {
         let integer = |x: f64| {
             let scaled = x * unit;
             assert_eq!(scaled, scaled.floor(), "{x} is no multiple of 2^-40");
-            scaled as u128
+            scaled.abs() as u128
         };
         let sum: u128 = row.iter().map(|&(_, x)| integer(f64::from(x)).pow(2)).sum();
         sum <= integer(bound).pow(2)
@@ -372,7 +382,11 @@ mod tests {
                         .wrapping_add(1_442_695_040_888_963_407);
                     // Between 2^-12 and 16, 24 bits.
                     let mantissa = 1.0 + (state >> 41) as f32 / 8_388_608.0;
-                    (i as u32, mantissa * 2f32.powi((state % 16) as i32 - 12))
+                    let sign = if state & 64 == 0 { 1.0 } else { -1.0 };
+                    (
+                        i as u32,
+                        sign * mantissa * 2f32.powi((state % 16) as i32 - 12),
+                    )
                 })
                 .collect();
             let changed = shorten(&mut row, bound);
@@ -399,7 +413,7 @@ mod tests {
 
     #[test]
     fn tiny_and_huge_bounds_do_no_harm() {
-        let row = vec![(0u32, f32::MAX), (1, f32::MIN_POSITIVE), (2, 1.0)];
+        let row = vec![(0u32, f32::MAX), (1, -f32::MIN_POSITIVE), (2, -1.0)];
         for bound in [f64::MIN_POSITIVE, 1e-300, 1e-40, 1.0, 1e300] {
             let mut row = row.clone();
             shorten(&mut row, bound);

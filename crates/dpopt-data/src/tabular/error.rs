@@ -374,6 +374,11 @@ pub enum SchemaProblem {
     /// A number without bins and without its linear feature has no features.
     #[error("linear = false leaves no feature; give bins or say kind = \"ignore\"")]
     NoFeatureOfColumn,
+    /// Buckets alone can't be centred.
+    #[error(
+        "it is said of the number itself, and only buckets are features here; give linear = true"
+    )]
+    OnlyBuckets,
     /// A share names a column that is neither the label nor a category, or not the label.
     #[error(
         "a share is of a value of the label {label:?} and of values of categories, and {column:?} is {problem}"

@@ -120,6 +120,8 @@ pub(super) struct RawColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) linear: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) centred: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) values: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reference: Option<String>,
@@ -147,6 +149,7 @@ impl RawColumn {
             default: None,
             bins: None,
             linear: None,
+            centred: None,
             values: None,
             reference: None,
             scale: None,
@@ -164,6 +167,7 @@ impl RawColumn {
                 raw.transform = Some(number.transform);
                 raw.default = Some(number.default);
                 raw.scale = Some(number.scale);
+                raw.centred = number.centred.then_some(true);
                 if !number.bins.is_empty() {
                     raw.bins = Some(number.bins.clone());
                     raw.linear = Some(number.linear);

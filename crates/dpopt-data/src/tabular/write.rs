@@ -70,6 +70,9 @@ impl Schema {
                     writeln!(out, "transform = {}", quoted(transform))?;
                     writeln!(out, "default = {:?}", number.default)?;
                     writeln!(out, "scale = {:?}", number.scale)?;
+                    if number.centred {
+                        writeln!(out, "centred = true")?;
+                    }
                     if !number.bins.is_empty() {
                         let edges = list(number.bins.iter().map(|edge| format!("{edge:?}")));
                         writeln!(out, "bins = {edges}")?;
