@@ -13,17 +13,13 @@ use crate::support::{Place, stderr};
 fn run(pages: &[&str]) -> Place {
     let place = Place::new();
     let folder = std::path::Path::new(env!("CARGO_BIN_EXE_dpopt")).parent();
-    let path = format!(
-        "{}:{}",
-        folder.unwrap().display(),
-        std::env::var("PATH").unwrap()
-    );
+    let path = format!("PATH='{}':$PATH\n", folder.unwrap().display());
     let mut printed = String::new();
     for block in pages.iter().flat_map(|page| blocks_of(page)) {
         match block.language.as_str() {
             "sh" => {
                 let mut shell = Command::new("sh");
-                shell.args(["-e", "-c", &block.text]).env("PATH", &path);
+                shell.args(["-e", "-c", &(path.clone() + &block.text)]);
                 let output = shell.current_dir(place.root()).output().unwrap();
                 assert!(
                     output.status.success(),
