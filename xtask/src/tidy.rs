@@ -4,6 +4,7 @@
 //! problems, each with a file, a line and a reason. Every rule is tested on an input that keeps it
 //! and on a twin that breaks it.
 
+mod book;
 mod circles;
 mod crates;
 mod forbidden;
@@ -76,6 +77,7 @@ fn check(tree: &Tree, packages: &[crates::Package]) -> Vec<Problem> {
     problems.extend(package::required_files(tree));
     problems.extend(package::readme_names_the_test_command(tree));
     problems.extend(links::relative(tree));
+    problems.extend(book::chapters(tree));
     problems.sort();
     problems
 }
@@ -177,6 +179,7 @@ workspace = true
             "crates/dpopt-odd/src/lib.rs:2: faer",
             "crates/dpopt-odd/src/lib.rs:3: forbidden",
             "docs/a.md:1: link",
+            "docs/a.md:1: the page is no chapter",
             ": a circle of 2 files of crates/dpopt-odd",
             "crates/dpopt-odd/src/b.rs:2: not Rust",
         ] {

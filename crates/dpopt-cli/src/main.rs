@@ -186,8 +186,50 @@ fn one_line(text: &str) -> String {
 }
 
 #[cfg(test)]
+#[path = "../tests/cli/pages.rs"]
+mod pages;
+
+#[cfg(test)]
 mod tests {
-    use super::one_line;
+    use clap::Parser;
+
+    use super::pages::{blocks_of, calls, pages};
+    use super::{Cli, one_line};
+
+    /// What the parser says of the calls in a script.
+    fn refused(script: &str) -> Vec<String> {
+        let calls = calls(script).into_iter();
+        let parsed = calls.map(|words| Cli::try_parse_from(words).err());
+        parsed.flatten().map(|error| error.to_string()).collect()
+    }
+
+    #[test]
+    fn every_command_that_a_page_shows_is_one() {
+        let mut found = 0;
+        for block in pages().iter().flat_map(|page| blocks_of(page)) {
+            if block.language == "sh" {
+                found += calls(&block.text).len();
+                let refused = refused(&block.text);
+                assert_eq!(refused, Vec::<String>::new(), "{}", block.place);
+            }
+        }
+        // Somebody looked.
+        assert!(found > 30, "{found}");
+    }
+
+    #[test]
+    fn a_command_that_is_none_is_caught() {
+        for script in [
+            "dpopt trian\n",
+            "dpopt train --no-such-flag\n",
+            "cat a && dpopt account --steps many\n",
+            "dpopt predict --data x.csv\n",
+            "cargo run -p dpopt-cli -- train --solver nobody\n",
+        ] {
+            assert_eq!(refused(script).len(), 1, "{script}");
+        }
+        assert!(refused("dpopt train\necho dpopt trian\n").is_empty());
+    }
 
     #[test]
     fn a_message_is_one_line_whatever_a_file_is_called() {

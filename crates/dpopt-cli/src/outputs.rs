@@ -241,7 +241,7 @@ impl Outputs<'_> {
                 format!(
                     "{columns} columns, in model.json{}",
                     if self.schema.is_draft() {
-                        " (a draft, read from the records: not public knowledge)"
+                        " (a draft, read from the records: not public)"
                     } else {
                         ""
                     }

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CliError> {
     let draft = input.draft()?;
     warn(
         "this draft was read from the data and is not private: before a private run, \
-         replace its ranges, categories and values by public knowledge, and remove its line `draft = true`",
+         replace its ranges, categories and values with those of a codebook, and remove its line `draft = true`",
     );
     print(&draft)
 }

@@ -61,7 +61,7 @@ const EPSILON: f64 = 1.0;
 const DELTA: f64 = 1e-6;
 /// Why a draft is not trained with.
 const DRAFT_REFUSED: &str = "it is a draft of `dpopt schema`, whose ranges, categories and label values were read from the \
-     records: replace them by public knowledge and remove the line `draft = true`, or pass --accept-draft, \
+     records: replace each with values from a codebook and remove the line `draft = true`, or pass --accept-draft, \
      and the statement says that they came from the records";
 /// What is said of a run on one.
 const DRAFT_ACCEPTED: &str = "the schema is a draft that was read from the records: the guarantee does not cover what its ranges, \

@@ -448,3 +448,65 @@ fn a_draft_stays_one_until_its_line_is_removed() {
     let wider = schema(&GOOD.replace("max = 90.0", "max = 91.0")).unwrap();
     assert!(!wider.encodes_as(&edited));
 }
+
+/// The blocks of TOML of the page about schemas.
+fn shown() -> Vec<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```toml\n").skip(1);
+    blocks
+        .map(|rest| rest.split("```").next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn every_example_of_the_page_loads_beside_what_it_leaves_out() {
+    let blocks = shown();
+    assert!(blocks.len() > 4);
+    for block in blocks {
+        let mut text = String::new();
+        if !block.contains("format = 1") {
+            text.push_str("format = 1\nrow_norm = 1.0\nintercept = 1.0\n");
+        }
+        if !block.contains("[label]") {
+            text.push_str("[label]\ncolumn = \"y\"\nvalues = [\"a\", \"b\"]\npositive = \"a\"\ndefault = \"b\"\n");
+        }
+        text.push_str(&block);
+        let schema = Schema::from_toml(&text, "docs/schema.md").unwrap();
+        assert_eq!(
+            Schema::from_toml(&schema.to_toml(), "again").unwrap().dim(),
+            schema.dim()
+        );
+    }
+}
+
+#[test]
+fn the_page_names_every_key() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let whole = &shown()[0];
+    let mut named = 0;
+    // The reader itself says which keys there are, in its error about one that it does not know.
+    for (section, known) in [
+        ("format = 1", "row_norm"),
+        ("[label]", "positive"),
+        ("[[column]]", "transform"),
+        ("[[share]]", "of"),
+        ("[array]\ncolumns = 1", "scale"),
+    ] {
+        let text = match whole.contains(section) {
+            true => whole.replacen(section, &format!("{section}\nzebra = 1"), 1),
+            false => format!("{whole}\n{section}\nzebra = 1\n"),
+        };
+        let error = Schema::from_toml(&text, "s").unwrap_err().to_string();
+        let (_, keys) = error.split_once("expected ").unwrap();
+        let keys: Vec<&str> = keys.split('`').skip(1).step_by(2).collect();
+        assert!(keys.contains(&known), "{section}: {error}");
+        for key in &keys {
+            let said = [format!("`{key}`"), format!("[{key}]")];
+            assert!(said.iter().any(|said| page.contains(said)), "{key}");
+        }
+        named += keys.len();
+    }
+    assert!(named > 25, "{named}");
+}

@@ -9,6 +9,8 @@
 //! | a saddle loss of one's own | `own_saddle.rs` |
 //! | a program without a gradient as a loss | `program_as_loss.rs` |
 //! | a solver of one's own, registered | `own_solver.rs` |
+//! | a table of one's own, under a public schema | `own_data.rs` |
+//! | an accountant of one's own | `own_accountant.rs` |
 //! | what training with other software cost | `account_elsewhere.rs` |
 //! | one budget for several runs | `shared_budget.rs` |
 //! | a low-rank metric from private pairs, away from a saddle | `metric_learning.rs` |

@@ -1,12 +1,13 @@
-//! Relative links in Markdown lead to files that exist.
+//! Relative links in Markdown lead to files and headings that exist.
 
 use super::tree::{Problem, Tree};
 
-/// Every relative link of every Markdown file names a file or folder of the repository.
+/// Every relative link of every Markdown file names a file or folder of the repository, and a heading of it where it
+/// names one; and so does every file that mdbook is told to include.
 pub(super) fn relative(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
-        for (line, link) in links(text) {
+        for (line, link) in links(text).into_iter().chain(includes(text)) {
             if let Err(why) = resolves(tree, path, &link) {
                 problems.push(Problem::new(path, line, format!("link `{link}` {why}")));
             }
@@ -17,10 +18,14 @@ pub(super) fn relative(tree: &Tree) -> Vec<Problem> {
 
 /// Whether a link of the file at `path` is none of our business or leads somewhere.
 fn resolves(tree: &Tree, path: &str, link: &str) -> Result<(), &'static str> {
-    let file = link.split(['#', '?']).next().unwrap_or_default();
-    let scheme = file.split(['/', '?']).next().unwrap_or_default();
-    if file.is_empty() || scheme.contains(':') || file.starts_with("//") {
+    let (address, part) = link.split_once('#').unwrap_or((link, ""));
+    let file = address.split('?').next().unwrap_or_default();
+    let scheme = file.split('/').next().unwrap_or_default();
+    if scheme.contains(':') || file.starts_with("//") {
         return Ok(());
+    }
+    if file.is_empty() {
+        return leads_to_heading(tree, path, part);
     }
     if file.starts_with('/') {
         return Err("is absolute; links inside the repository are relative");
@@ -37,33 +42,106 @@ fn resolves(tree: &Tree, path: &str, link: &str) -> Result<(), &'static str> {
             name => place.push(name),
         }
     }
-    if tree.has(&place.join("/")) {
-        Ok(())
+    let found = place.join("/");
+    if tree.has(&found) {
+        leads_to_heading(tree, &found, part)
     } else {
         Err("leads to no file")
     }
 }
 
-/// The targets of inline links, images, reference definitions and HTML attributes with their
-/// lines; code is skipped.
-fn links(text: &str) -> Vec<(usize, String)> {
+/// Whether a Markdown file has this heading. Other files have none that we know of.
+fn leads_to_heading(tree: &Tree, path: &str, part: &str) -> Result<(), &'static str> {
+    let Some(text) = tree.text(path).filter(|_| path.ends_with(".md")) else {
+        return Ok(());
+    };
+    if part.is_empty() || anchors(text).iter().any(|anchor| anchor == part) {
+        Ok(())
+    } else {
+        Err("leads to no heading of that file")
+    }
+}
+
+/// The anchors of headings, as GitHub and mdbook make them: letters in lower case, digits, dashes and underscores, a dash
+/// for each blank, and a number where a heading is repeated.
+fn anchors(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut plain: Vec<String> = Vec::new();
+    for (_, line) in prose(text) {
+        let Some(title) = line.trim_start_matches('#').strip_prefix(' ') else {
+            continue;
+        };
+        if !line.starts_with('#') {
+            continue;
+        }
+        let letter = |c: char| match c {
+            c if c.is_whitespace() => Some('-'),
+            c if c.is_alphanumeric() || matches!(c, '-' | '_') => Some(c),
+            _ => None,
+        };
+        let anchor: String = visible(title.trim())
+            .to_lowercase()
+            .chars()
+            .filter_map(letter)
+            .collect();
+        let before = plain.iter().filter(|other| **other == anchor).count();
+        found.push(if before == 0 {
+            anchor.clone()
+        } else {
+            format!("{anchor}-{before}")
+        });
+        plain.push(anchor);
+    }
+    found
+}
+
+/// A heading without the targets of its links.
+fn visible(title: &str) -> String {
+    let mut pieces = title.split("](");
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        out.push_str(piece.split_once(')').map_or(piece, |(_, rest)| rest));
+    }
+    out
+}
+
+/// The files that mdbook puts in the place of `{{#include FILE}}`, with their lines; they stand in blocks of code.
+fn includes(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (before, line) in text.lines().enumerate() {
+        for (_, rest) in line
+            .match_indices("{{#include ")
+            .map(|(at, mark)| line.split_at(at + mark.len()))
+        {
+            let file = rest.split(['}', ':']).next().unwrap_or_default();
+            found.push((before + 1, file.trim().to_owned()));
+        }
+    }
+    found
+}
+
+/// The lines outside of blocks of code, with their numbers.
+fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut fence: Option<&str> = None;
     for (before, raw) in text.lines().enumerate() {
         let trimmed = raw.trim_start();
         let marker = ["```", "~~~"].into_iter().find(|m| trimmed.starts_with(m));
         match (fence, marker) {
-            (None, Some(_)) => {
-                fence = marker;
-                continue;
-            }
-            (Some(open), Some(close)) if open == close => {
-                fence = None;
-                continue;
-            }
-            (Some(_), _) => continue,
-            (None, None) => {}
+            (None, Some(_)) => fence = marker,
+            (Some(open), Some(close)) if open == close => fence = None,
+            (Some(_), _) => {}
+            (None, None) => found.push((before + 1, raw)),
         }
+    }
+    found
+}
+
+/// The targets of inline links, images, reference definitions and HTML attributes with their
+/// lines; code is skipped.
+pub(super) fn links(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, raw) in prose(text) {
         let line = without_code(raw);
         let mut targets: Vec<&str> = Vec::new();
         targets.extend(line.match_indices("](").map(|(at, _)| &line[at + 2..]));
@@ -80,7 +158,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
         {
             targets.push(target);
         }
-        found.extend(targets.into_iter().map(|t| (before + 1, target(t))));
+        found.extend(targets.into_iter().map(|t| (number, target(t))));
     }
     found
 }
@@ -135,16 +213,19 @@ mod tests {
 
     /// The problems of one file, next to `docs/b.md` and `x (1).png`.
     fn problems(path: &str, text: &str) -> Vec<String> {
-        let tree = Tree::of(&[(path, text), ("docs/b.md", ""), ("docs/x (1).png", "")]);
+        const B: &str = "# B\n## A `part` of [b](b.md), 2\n## Twice\n## Twice\n```\n# code\n```\n";
+        let tree = Tree::of(&[(path, text), ("docs/b.md", B), ("docs/x (1).png", "")]);
         reasons(&relative(&tree))
     }
 
     #[test]
     fn links_that_lead_somewhere_pass() {
         for text in [
-            "[b](b.md), [b](./b.md#part), [up](../docs/b.md \"title\")",
+            "[b](b.md), [b](./b.md#b), [up](../docs/b.md \"title\")",
+            "[b](b.md#a-part-of-b-2), [b](b.md#twice), [b](b.md#twice-1), [x](<x (1).png#part>)",
+            "```rust\n{{#include b.md}}\n{{#include ../docs/b.md:3:5}}\n```",
             "![x](<x (1).png>) and ![x](x%20(1).png)",
-            "[folder](../docs/) and [here](#part) and [root](..)",
+            "# Part\n[folder](../docs/) and [here](#part) and [root](..)",
             "[web](https://example.org/a.md) <mailto:a@b.c> [mail](mailto:a@b.c)",
             "[b]: b.md\n[^1]: nowhere.md\n<img src=\"b.md\">",
             "`[code](nowhere.md)` and ``[`x`](nowhere.md)``",
@@ -170,6 +251,12 @@ mod tests {
             "[out](../../b.md)",
             "```\ncode\n```\n[c](c.md)",
             "an `open tick and [c](c.md)",
+            "[here](#part)",
+            "[b](b.md#part)",
+            "[b](b.md#B)",
+            "[b](b.md#twice-2)",
+            "[b](b.md#code)",
+            "{{#include c.rs}}",
         ] {
             let found = problems("docs/a.md", &format!("first\n{text}\n"));
             assert_eq!(found.len(), 1, "{text}: {found:?}");

@@ -2,6 +2,7 @@
 
 mod account;
 mod bad_input;
+mod book;
 mod calibrate;
 mod certificates;
 mod certify;
@@ -13,6 +14,7 @@ mod interrupt;
 mod ledger;
 mod lost;
 mod objectives;
+mod pages;
 mod planning;
 mod quadratic;
 mod quantiles;

@@ -240,7 +240,7 @@ impl ArrayFiles {
         writeln!(
             out,
             "# DRAFT. The row norm, the label and (for LIBSVM) the number of columns were READ FROM THE\n\
-             # DATA. A schema is public: before a private run, replace each by public knowledge.\n\
+             # DATA. A schema is public: before a private run, replace each with what is public.\n\
              # Read: {} records of {path}, {} different labels.\n",
             values.len(),
             labels.len()

@@ -28,7 +28,7 @@ const MOST_COUNTED: usize = 2_000;
 
 const WARNING: &str = "\
 # DRAFT. Everything below was READ FROM THE DATA: ranges, categories, label values.
-# A schema is public. Before a private run, replace each of them by public knowledge (a codebook,
+# A schema is public. Before a private run, replace each of them with what is public (a codebook,
 # a law, a round number); a range or a category that only one record has reveals that record.
 #
 # transform: \"linear\" or \"log1p\". default: what anything but a number becomes.
@@ -39,7 +39,7 @@ const WARNING: &str = "\
 
 /// The line that makes a schema a draft, with what to do about it.
 pub(super) const DRAFT_LINE: &str = "\
-# `dpopt train` refuses a draft. Remove the next line when everything below is public knowledge.
+# `dpopt train` refuses a draft. Remove the next line when nothing below comes from the records.
 draft = true";
 
 /// What was seen of one column.
