@@ -4,5 +4,6 @@
 #[cfg(feature = "census")]
 pub mod census;
 pub mod noise;
+pub mod normals;
 pub mod pass;
 pub mod release;

@@ -6,6 +6,7 @@ use dpopt::certify::{MeanLoss, Objective};
 use dpopt::linalg::{Design, norm};
 use dpopt::oracle::{Glm, PrivateData, PublicRecords, QuadraticLink};
 use dpopt::privacy::{Adjacency, ClipNorm};
+use dpopt_benches::normals::Normals;
 
 use crate::Failure;
 
@@ -31,28 +32,10 @@ pub(crate) struct Problem {
     factor: Vec<f64>,
 }
 
-/// Standard normal numbers from splitmix64.
-struct Normals(u64);
-
-impl Normals {
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((z ^ (z >> 31)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-}
-
 impl Problem {
     /// Rows on the unit sphere of R^p; a factor of p/r for the square of each column's length, so that a measurement is 1 in the mean.
     pub(crate) fn new(features: usize, columns: usize) -> Result<Self, Failure> {
-        let mut normals = Normals(1_000 * features as u64 + columns as u64);
+        let mut normals = Normals::new(1_000 * features as u64 + columns as u64);
         let size = (1.0 / columns as f64).sqrt();
         let mut factor: Vec<f64> = (0..features * columns)
             .map(|_| size * normals.normal())

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha20Rng;
-use rand_distr::{Distribution, Exp1, StandardNormal};
+use dpopt_benches::census::seed;
+use dpopt_benches::normals::Normals;
 
 /// Latent classes of tables with categories.
 const CLASSES: usize = 6;
@@ -89,18 +88,17 @@ impl Recipe {
 
     /// The training part and the test part as CSV. The label is the last column.
     pub(crate) fn csv(&self) -> [String; 2] {
-        let mut rng = ChaCha20Rng::seed_from_u64(dpopt_benches::census::seed(self.name));
-        let normal = |rng: &mut ChaCha20Rng| -> f64 { StandardNormal.sample(rng) };
+        let mut rng = Normals::new(seed(self.name));
         // Numbers are mixtures of half as many factors, and something of their own.
         let factors = self.numbers.div_ceil(2).max(1);
         let mixing: Vec<Vec<f64>> = (0..self.numbers)
-            .map(|_| (0..factors).map(|_| normal(&mut rng)).collect())
+            .map(|_| (0..factors).map(|_| rng.normal()).collect())
             .collect();
         // Tables have numbers of every unit.
         let units: Vec<f64> = (0..self.numbers)
-            .map(|_| (2.0 * normal(&mut rng)).exp())
+            .map(|_| (2.0 * rng.normal()).exp())
             .collect();
-        let weights: Vec<f64> = (0..factors).map(|_| normal(&mut rng)).collect();
+        let weights: Vec<f64> = (0..factors).map(|_| rng.normal()).collect();
         // Each column's levels have shares of their own in each latent class.
         let shares: Vec<Vec<Vec<f64>>> = (0..self.categories)
             .map(|_| {
@@ -110,15 +108,15 @@ impl Recipe {
             })
             .collect();
         let effects: Vec<Vec<f64>> = (0..self.categories)
-            .map(|_| (0..self.levels).map(|_| 0.5 * normal(&mut rng)).collect())
+            .map(|_| (0..self.levels).map(|_| 0.5 * rng.normal()).collect())
             .collect();
-        let of_class: Vec<f64> = (0..CLASSES).map(|_| normal(&mut rng)).collect();
+        let of_class: Vec<f64> = (0..CLASSES).map(|_| rng.normal()).collect();
 
         let mut lines = Vec::with_capacity(self.records);
         let mut logits = Vec::with_capacity(self.records);
         for _ in 0..self.records {
-            let class = rng.random_range(0..CLASSES);
-            let hidden: Vec<f64> = (0..factors).map(|_| normal(&mut rng)).collect();
+            let class = (rng.uniform() * CLASSES as f64) as usize;
+            let hidden: Vec<f64> = (0..factors).map(|_| rng.normal()).collect();
             let mut line = String::new();
             let mut logit = 0.0;
             for (weight, factor) in weights.iter().zip(&hidden) {
@@ -126,7 +124,7 @@ impl Recipe {
             }
             for (mixed, unit) in mixing.iter().zip(&units) {
                 let of_factors: f64 = mixed.iter().zip(&hidden).map(|(a, b)| a * b).sum();
-                let x = of_factors / (factors as f64).sqrt() + 0.5 * normal(&mut rng);
+                let x = of_factors / (factors as f64).sqrt() + 0.5 * rng.normal();
                 let x = if self.heavy { x.sinh() } else { x };
                 // Writing to a `String` can't fail.
                 let _ = write!(line, "{:.4},", unit * x);
@@ -135,7 +133,7 @@ impl Recipe {
                 logit += of_class[class];
             }
             for (shares, effects) in shares.iter().zip(&effects) {
-                let level = pick(&shares[class], rng.random::<f64>());
+                let level = pick(&shares[class], rng.uniform());
                 logit += effects[level];
                 let _ = write!(line, "v{level},");
             }
@@ -149,7 +147,7 @@ impl Recipe {
         let noisy: Vec<f64> = logits
             .iter()
             .map(|x| {
-                let u: f64 = rng.random_range(1e-12..1.0);
+                let u = rng.uniform();
                 self.strength * (x - mean) / spread + (u / (1.0 - u)).ln()
             })
             .collect();
@@ -169,10 +167,10 @@ impl Recipe {
 }
 
 /// Shares that add up to 1, uneven.
-fn simplex(levels: usize, rng: &mut ChaCha20Rng) -> Vec<f64> {
+fn simplex(levels: usize, rng: &mut Normals) -> Vec<f64> {
     let parts: Vec<f64> = (0..levels)
         .map(|_| {
-            let x: f64 = Exp1.sample(rng);
+            let x = -rng.uniform().ln();
             x * x
         })
         .collect();

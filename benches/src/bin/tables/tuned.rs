@@ -6,9 +6,7 @@ use std::fmt;
 
 use dpopt::certify::auc;
 use dpopt_benches::census::Failure;
-use rand::SeedableRng;
-use rand_chacha::ChaCha20Rng;
-use rand_distr::{Distribution, StandardNormal};
+use dpopt_benches::normals::Normals;
 
 const STEPS: [u64; 3] = [10, 30, 100];
 const CLIPS: [f64; 3] = [0.1, 0.3, 1.0];
@@ -91,7 +89,7 @@ impl Found {
 
     /// One run: mu-GDP under replace-one, as the sum moves by at most twice the clip.
     fn run(&self, train: &Rows, norms: &[f64], mu: f64, seed: u64) -> Vec<f64> {
-        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut rng = Normals::new(seed);
         let n = train.labels.len() as f64;
         let noise = 2.0 * self.clip * (self.steps as f64).sqrt() / (n * mu);
         // In the units of clipped gradients, and of the same total length with momentum.
@@ -112,7 +110,7 @@ impl Found {
                 }
             }
             for ((w, v), g) in point.iter_mut().zip(&mut velocity).zip(gradient) {
-                let z: f64 = StandardNormal.sample(&mut rng);
+                let z = rng.normal();
                 *v = self.momentum * *v + g / n + noise * z;
                 *w -= rate * *v;
             }
