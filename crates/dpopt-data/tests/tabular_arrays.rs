@@ -129,6 +129,40 @@ fn a_record_that_is_not_finite_contributes_nothing_and_changes_no_other() {
     }
 }
 
+/// Labels of these files are in single precision, and so are the values that they are compared with.
+#[test]
+fn decimal_labels_are_those_of_the_schema() {
+    let place = Place::new();
+    let files = ArrayFiles {
+        format: Format::Libsvm,
+        rows: place.put("x.svm", b"0.1 1:1\n0.2 1:1\n0.3 1:1\n0.2 1:1\n"),
+        labels: None,
+    };
+    let with = |values: &str, rest: &str| {
+        let text = text(1, "1.0", 10.0, 0.0);
+        let label = text.find("values = ").unwrap();
+        let array = text.find("[array]").unwrap();
+        let text = format!(
+            "{}values = {values}\n{rest}\n{}",
+            &text[..label],
+            &text[array..]
+        );
+        Schema::from_toml(&text, "schema").unwrap()
+    };
+    let several = with(r#"["0.1", "0.2", "0.3"]"#, r#"default = "0.1""#);
+    assert!(files.can_hold_the_label(&several));
+    assert_eq!(files.read(&several).unwrap().labels, [0.0, 1.0, 2.0, 1.0]);
+    assert_eq!(files.check(&several).unwrap().unknown_labels, 0);
+    let two = with(r#"["0.2", "0.3"]"#, "positive = \"0.2\"\ndefault = \"0.3\"");
+    assert_eq!(files.read(&two).unwrap().labels, [-1.0, 1.0, -1.0, 1.0]);
+    // Two values that are one number in single precision.
+    let codes = with(
+        r#"["20230101", "20230102"]"#,
+        "positive = \"20230101\"\ndefault = \"20230102\"",
+    );
+    assert!(!files.can_hold_the_label(&codes));
+}
+
 #[test]
 fn libsvm_lines_bring_their_labels() {
     let place = Place::new();

@@ -93,6 +93,9 @@ fn a_run_evaluates_what_it_did_not_train_on() {
     ] {
         assert!(report.contains(part), "{part}");
     }
+    let events = place.json("out/events.json");
+    assert_eq!(events["held_out"], of["event"]);
+    assert!(events["held_out"].is_object() && events["held_out"] != events["event"]);
     // The model with its evaluation is read again.
     place.ok("predict --model out/model.json --data t.csv");
 
@@ -189,11 +192,30 @@ fn what_can_not_be_evaluated_costs_nothing() {
 fn a_file_of_rows_is_refused() {
     let place = Place::new();
     place.ok("convert t.csv --schema s.toml --out t.dpr");
-    place.fails(
-        "train --data t.dpr --holdout 0.2 --evaluate --out out",
-        1,
-        &["--holdout", "the table itself"],
-    );
+    for how in ["--out out", "--dry-run"] {
+        place.fails(
+            &format!("train --data t.dpr --holdout 0.2 --evaluate {how}"),
+            1,
+            &["--holdout", "the table itself"],
+        );
+    }
+}
+
+/// The odometer of a run that ended early is of training alone, and held-out records paid all of the budget.
+#[test]
+fn no_odometer_stands_beside_an_evaluation() {
+    let place = Place::new();
+    let flags = "--solver adaptive-gd --max-steps 3 --loss welsch --epsilon 8";
+    let alone = place.train(flags);
+    assert!(alone["odometer"]["epsilon"].as_f64().unwrap() < 8.0);
+    let both = place.train(&format!("{flags} --holdout 0.5 --evaluate --out out"));
+    assert_ne!(both["stop"], "completed");
+    assert!(both["odometer"].is_null());
+    let model = place.json("out/model.json");
+    for text in [place.read("out/report.html"), model["privacy"].to_string()] {
+        assert!(!text.contains("Odometer"), "{text}");
+    }
+    assert!(place.json("out/events.json")["odometer"].is_null());
 }
 
 /// Under add-remove the number of records is noised, and the planned one is the flag's.
