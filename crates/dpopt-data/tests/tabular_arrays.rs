@@ -157,8 +157,8 @@ fn decimal_labels_are_those_of_the_schema() {
     assert_eq!(files.read(&two).unwrap().labels, [-1.0, 1.0, -1.0, 1.0]);
     // Two values that are one number in single precision.
     let codes = with(
-        r#"["20230101", "20230102"]"#,
-        "positive = \"20230101\"\ndefault = \"20230102\"",
+        r#"["20230100", "20230101"]"#,
+        "positive = \"20230100\"\ndefault = \"20230101\"",
     );
     assert!(!files.can_hold_the_label(&codes));
 }
