@@ -104,9 +104,14 @@ impl Fit {
         label: &Label,
     ) -> Result<Self, CliError> {
         let loss = loss.unwrap_or_else(|| LossName::default_for(label));
-        Self::check_label(loss, label)?;
+        if loss == LossName::Softmax {
+            // It can't be made for another label.
+            Self::check_label(loss, label)?;
+        }
         let classes = label.several().map(|several| several.values.len());
-        Self::new(loss, args, link, classes)
+        let fit = Self::new(loss, args, link, classes)?;
+        Self::check_label(loss, label)?;
+        Ok(fit)
     }
 
     /// `rank`: of a factor; `classes`: how many there are, for softmax.
