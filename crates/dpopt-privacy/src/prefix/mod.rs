@@ -29,12 +29,14 @@ mod normals;
 mod period;
 mod toeplitz;
 mod tree;
+mod tuned;
 
 #[cfg(test)]
 mod exactness_tests;
 
 pub use choose::ErrorMeasure;
 pub use design::PrefixNoise;
+pub use tuned::TunedFactor;
 
 pub(crate) use displacement::squared_displacement;
 pub(crate) use period::PeriodNoise;
@@ -59,6 +61,8 @@ pub enum PrefixKind {
         /// Number of diagonals, at least 1; more than there are steps are as good as all.
         band: u64,
     },
+    /// A banded Toeplitz factor with coefficients of a planner's choice. Memory and time O(band d) a step.
+    Tuned(TunedFactor),
 }
 
 impl std::fmt::Display for PrefixKind {
@@ -69,6 +73,7 @@ impl std::fmt::Display for PrefixKind {
             PrefixKind::Honaker => f.write_str("Honaker tree"),
             PrefixKind::Toeplitz => f.write_str("square-root Toeplitz"),
             PrefixKind::Banded { band } => write!(f, "Toeplitz of band {band}"),
+            PrefixKind::Tuned(factor) => factor.fmt(f),
         }
     }
 }
@@ -119,6 +124,26 @@ pub enum PrefixError {
     /// A band needs at least one diagonal.
     #[error("a banded factor needs at least one diagonal")]
     NoBand,
+    /// A tuned factor is given up to a place.
+    #[error("a tuned factor has at most {limit} diagonals; got a band of {band}")]
+    BandTooWide {
+        /// Band asked for.
+        band: u64,
+        /// Widest band.
+        limit: u64,
+    },
+    /// A coefficient that would void the sensitivity.
+    #[error(
+        "coefficient {place} of a tuned factor must be from 0 to the one before, {before}; got {value}"
+    )]
+    Coefficient {
+        /// Its place.
+        place: u64,
+        /// Its value.
+        value: f64,
+        /// The one before.
+        before: f64,
+    },
     /// A participation of no step, or with no distance.
     #[error(
         "a record takes part at least once, at a distance of at least 1; got {most} times, {apart} apart"
