@@ -1,6 +1,6 @@
 //! Toeplitz factors whose coefficients a planner chose.
 
-use super::PrefixError;
+use super::error::PrefixError;
 use super::toeplitz::COEFFICIENT_BITS;
 
 /// Where the coefficients are given; between two of these places they lie on a line.

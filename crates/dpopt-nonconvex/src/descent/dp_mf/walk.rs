@@ -5,7 +5,7 @@ use dpopt_privacy::{ClipNorm, PrefixNoise, Slice, Which};
 use dpopt_solver::{Asked, ReleaseKind, Walk};
 
 use super::super::HeavyBall;
-use super::DpMfSchedule;
+use super::schedule::DpMfSchedule;
 
 /// Reads the slices in turn, epoch after epoch, in one period of prefix sums.
 pub(super) struct Epochs<'a> {
