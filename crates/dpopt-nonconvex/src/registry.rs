@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::adaptive_batch::ADAPTIVE_BATCH;
 use crate::descent::dp_adam::DP_ADAM;
+use crate::descent::dp_mf::DP_MF;
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
 use crate::descent::dp_zo::DP_ZO;
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY};
@@ -34,6 +35,7 @@ pub static SOLVERS: &[&Solver] = &[
     &DP_SGD,
     &DP_SGD_DECAY,
     &DP_ADAM,
+    &DP_MF,
     &SPIDERBOOST,
     &SAMPLED_SPIDERBOOST,
     &NORMALIZED_SPIDER,

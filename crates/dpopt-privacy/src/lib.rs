@@ -85,7 +85,7 @@ pub use lattice::{
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use order::PublicOrder;
-pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoise};
+pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoise, TunedFactor};
 pub use refused::Refused;
 pub use replay::{
     ChangedRecord, Divergence, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,

@@ -25,6 +25,11 @@ pub enum Access {
         /// Records for each variation.
         variation: u64,
     },
+    /// Slices of so many records at least, which together hold all records, again in every epoch.
+    Epochs {
+        /// Records of the shortest slice.
+        batch: u64,
+    },
 }
 
 /// What a plan releases if each release is a fresh gradient in the space of the result, with noise of its own: then means of

@@ -15,19 +15,22 @@ pub(crate) struct Options {
     pub(crate) all: bool,
     pub(crate) radii: Vec<f64>,
     pub(crate) losses: Vec<Glm>,
+    /// In how many passes dp-sgd and dp-mf are run beside their own plans.
+    pub(crate) passes: Vec<u64>,
 }
 
 impl Options {
-    /// Reads those of every table and `[--plans] [--all] [--radius R]... [--loss NAME]...`.
+    /// Reads those of every table and `[--plans] [--all] [--radius R]... [--loss NAME]... [--passes P]...`.
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
         let (mut plans, mut all) = (false, false);
-        let (mut radii, mut losses) = (Vec::new(), Vec::new());
+        let (mut radii, mut losses, mut passes) = (Vec::new(), Vec::new(), Vec::new());
         let common = census::Options::read(words, |word, value| {
             match word {
                 "--plans" => plans = true,
                 "--all" => all = true,
                 "--radius" => radii.push(value()?.parse()?),
                 "--loss" => losses.push(value()?.parse()?),
+                "--passes" => passes.push(value()?.parse()?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -44,6 +47,7 @@ impl Options {
             all,
             radii,
             losses,
+            passes,
         })
     }
 }

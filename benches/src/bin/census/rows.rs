@@ -2,11 +2,12 @@
 
 use dpopt::certify::{GlmMean, GradientNormPlan, auc, first_order};
 use dpopt::nonconvex::{
-    Budget, ExtraFacts, GlmRun, JlBranch, JlFacts, JlPlan, Limits, NOISY_GD_THEORY, NoObserver,
-    Plan, PlanError, PublicFacts, SOLVERS, SPIDERBOOST, Solver,
+    Budget, DP_MF, DP_SGD, DpMfPlan, DpMfSettings, DpSgdPlan, DpSgdSchedule, ExtraFacts, GlmRun,
+    JlBranch, JlFacts, JlPlan, Limits, NOISY_GD_THEORY, NoObserver, Plan, PlanError, PublicFacts,
+    SOLVERS, SPIDERBOOST, Solver,
 };
 use dpopt::oracle::{Glm, PrivateMean};
-use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, Event, Mu};
+use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, Event, Mu, SamplingRate};
 
 use dpopt_benches::census::{Failure, seed};
 use dpopt_benches::release::timed;
@@ -51,6 +52,8 @@ enum Kind {
     Projected(&'static Solver),
     /// Without a claim about the rank, and with a projection.
     RankFree(&'static Solver),
+    /// The steps of the plan of dp-sgd, on samples of such a size or on slices so often that so many passes are made.
+    Passes(&'static Solver, u64),
 }
 
 /// A plan, over a projection or without.
@@ -152,7 +155,9 @@ impl<'a> Setting<'a> {
             Kind::RankFree(&NOISY_GD_THEORY),
         ];
         let mut rows = Vec::new();
-        for kind in plain.chain(projected) {
+        let passes = options.passes.iter();
+        let alike = passes.flat_map(|&p| [&DP_SGD, &DP_MF].map(|solver| Kind::Passes(solver, p)));
+        for kind in plain.chain(projected).chain(alike) {
             let name = kind.name();
             let wanted = |only: &String| name.starts_with(only.as_str());
             if !options.common.only.is_empty() && !options.common.only.iter().any(wanted) {
@@ -214,7 +219,38 @@ impl<'a> Setting<'a> {
                 let plan = JlPlan::in_branch(JlBranch::RankFree, &jl, &self.budget, &base)?;
                 Made::Projected(Box::new(plan))
             }
+            Kind::Passes(solver, passes) => Made::Plain(self.in_passes(solver, passes)?),
         })
+    }
+
+    /// dp-mf, or else dp-sgd, in so many passes: step size, momentum, clip radius and number of steps as dp-sgd plans them.
+    fn in_passes(&self, solver: &Solver, passes: u64) -> Result<Box<dyn Plan>, PlanError> {
+        let (facts, budget) = (&self.facts, &self.budget);
+        let own = DpSgdPlan::new(facts, budget, MAX_STEPS)?;
+        let DpSgdSchedule {
+            steps,
+            step_size,
+            momentum,
+            clip,
+            ..
+        } = *own.schedule();
+        if solver == &DP_MF {
+            let settings = DpMfSettings {
+                epochs: passes,
+                batch: (facts.records * passes / steps).max(1),
+                band: None,
+                step_size,
+                momentum,
+                cool_down: 0.0,
+                clip,
+            };
+            let plan = DpMfPlan::with_settings(facts, budget, settings, MAX_STEPS)?;
+            return Ok(Box::new(plan));
+        }
+        let rate = SamplingRate::new(passes as f64 / steps as f64)?;
+        let plan =
+            DpSgdPlan::with_parameters(facts, budget, steps, rate, step_size, momentum, clip)?;
+        Ok(Box::new(plan))
     }
 
     fn planned(&self, name: &str, made: &Made, options: &Options) -> Result<Planned, Failure> {
@@ -307,6 +343,7 @@ impl Kind {
             Kind::Plain(solver, Some(radius)) => format!("{solver}, R = {radius}"),
             Kind::Projected(solver) => format!("jl over {solver}"),
             Kind::RankFree(solver) => format!("jl rank-free over {solver}"),
+            Kind::Passes(solver, passes) => format!("{solver} in {passes} passes"),
         }
     }
 }

@@ -30,7 +30,7 @@ impl PassEstimate {
 /// The estimate that a pass walks on.
 pub(super) enum Estimates {
     Chain(Recursive),
-    Prefix(PrefixRecursive),
+    Prefix(Box<PrefixRecursive>),
     Rounds(TreeRounds),
 }
 

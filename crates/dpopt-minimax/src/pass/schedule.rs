@@ -138,7 +138,9 @@ impl RgdaPassSchedule {
             }
             PassEstimate::Prefix(kind) => {
                 let settings = self.prefix(kind, joint)?;
-                Estimates::Prefix(PrefixRecursive::new(joint.dim, settings)?.by_rule_only())
+                Estimates::Prefix(Box::new(
+                    PrefixRecursive::new(joint.dim, settings)?.by_rule_only(),
+                ))
             }
             PassEstimate::Rounds => {
                 Estimates::Rounds(TreeRounds::new(joint.dim, clip, self.levels())?)

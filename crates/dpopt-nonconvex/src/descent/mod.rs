@@ -1,6 +1,7 @@
 //! Walks on a fresh estimate at every step.
 
 pub(crate) mod dp_adam;
+pub(crate) mod dp_mf;
 pub(crate) mod dp_sgd;
 pub(crate) mod dp_zo;
 mod horizon;

@@ -17,7 +17,7 @@ enum Estimator {
     Values(FreshSlopes),
     /// The gradient of the smoothed loss at z, at the start of a period, and its changes.
     Recursive(Recursive, Smoothing),
-    Prefix(PrefixRecursive, Smoothing),
+    Prefix(Box<PrefixRecursive>, Smoothing),
 }
 
 impl Estimator {
@@ -31,7 +31,7 @@ impl Estimator {
                     Estimator::Recursive(Recursive::new(dim, settings)?, smoothing)
                 }
                 PeriodSettings::Prefix(settings) => {
-                    Estimator::Prefix(PrefixRecursive::new(dim, settings)?, smoothing)
+                    Estimator::Prefix(Box::new(PrefixRecursive::new(dim, settings)?), smoothing)
                 }
             });
         }

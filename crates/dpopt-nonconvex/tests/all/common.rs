@@ -73,7 +73,7 @@ pub(crate) const ROWS: usize = 60;
 pub(crate) const LOSS: Glm = Glm::Welsch;
 
 /// A few records; rows are at most sqrt(3)/2 long, so none is rescaled.
-fn raw() -> (Vec<[f64; DIM]>, Vec<f32>) {
+pub(crate) fn raw() -> (Vec<[f64; DIM]>, Vec<f32>) {
     let mut next = uniforms(7);
     let rows = (0..ROWS).map(|_| [0.5 * next(), 0.5 * next(), 0.5 * next()]);
     let rows: Vec<_> = rows.collect();

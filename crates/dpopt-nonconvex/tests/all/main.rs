@@ -7,6 +7,7 @@ mod adaptive_gd;
 mod baselines;
 mod bounds;
 mod docs;
+mod dp_mf;
 mod envelope;
 mod errata;
 mod goldstein;

@@ -61,7 +61,9 @@ fn reached(solver: &Solver, data: &PrivateData) -> f64 {
 fn a_sorted_table_breaks_one_pass_and_a_public_order_mends_it() {
     let (as_it_comes, mixed) = (sorted(), sorted().in_random_order(1).unwrap());
     let mut whole = Vec::new();
-    for solver in SOLVERS.iter().filter(|solver| solver.needs.positions) {
+    // One that reads its slices again and again states no bound: its order is of less use, and nothing is said of it.
+    let of_slices = SOLVERS.iter().filter(|solver| solver.needs.positions);
+    for solver in of_slices.filter(|solver| solver.states_a_bound()) {
         // Ends at its first certificate, or says that there is none: what it returns is not its best.
         if solver.needs.hessian {
             continue;

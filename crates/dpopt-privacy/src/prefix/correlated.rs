@@ -218,7 +218,7 @@ mod tests {
             (1 << 12, 1, 116),
         ] {
             let factor = Factor::new(len, band);
-            let worst = factor.variances().into_iter().fold(0.0, f64::max);
+            let worst = factor.variances().0.into_iter().fold(0.0, f64::max);
             assert_eq!(
                 Recurrence::new(&factor, worst).fraction_bits(),
                 bits,

@@ -29,6 +29,8 @@ pub struct PrefixNoise {
     squared_sensitivity: f64,
     /// Σ_j B_tj² for t = 1, …, len.
     unit_variances: Vec<f64>,
+    /// The same of the differences of successive rows of B, for a Toeplitz kind.
+    squared_steps: Option<Vec<f64>>,
 }
 
 impl PrefixNoise {
@@ -65,15 +67,20 @@ impl PrefixNoise {
             return Err(PrefixError::NoParticipation { most, apart });
         }
         let (most, apart) = participation.limits(len);
+        let mut squared_steps = None;
         let (squared_sensitivity, unit_variances) = match (nodes(kind), factor(kind, len)) {
             (Some(nodes), _) => (
                 tree::squared_sensitivity(nodes, len, most, apart),
                 (1..=len).map(|t| tree::variance(nodes, t)).collect(),
             ),
-            (None, Some(factor)) => (
-                factor.squared_sensitivity(most as usize, apart as usize),
-                factor.variances(),
-            ),
+            (None, Some(factor)) => {
+                let (sums, steps) = factor.variances();
+                squared_steps = Some(steps);
+                (
+                    factor.squared_sensitivity(most as usize, apart as usize),
+                    sums,
+                )
+            }
             // Independent noise: C is the identity.
             (None, None) => (most as f64, (1..=len).map(|t| t as f64).collect()),
         };
@@ -83,6 +90,7 @@ impl PrefixNoise {
             participation,
             squared_sensitivity,
             unit_variances,
+            squared_steps,
         })
     }
 
@@ -119,6 +127,27 @@ impl PrefixNoise {
     #[must_use]
     pub fn variance(&self, step: u64) -> Option<f64> {
         let unit = self.unit_variances.get(step.checked_sub(1)? as usize)?;
+        Some(self.squared_sensitivity * unit)
+    }
+
+    /// Variance of what the noise of prefix sum number `step` has more than that of the one before, in the same units: the
+    /// noise of a difference of two releases. For the Honaker tree an upper bound. None beyond the period.
+    #[must_use]
+    pub fn step_variance(&self, step: u64) -> Option<f64> {
+        let place = step.checked_sub(1)? as usize;
+        let variance = *self.unit_variances.get(place)?;
+        let before = match place.checked_sub(1) {
+            None => return Some(self.squared_sensitivity * variance),
+            Some(place) => self.unit_variances[place],
+        };
+        let unit = match (self.nodes(), &self.squared_steps) {
+            // The new node, in place of those of all lower heights.
+            (Some(Nodes::Plain), _) => 1.0 + f64::from(step.trailing_zeros()),
+            // Noises of two sums have a covariance of at least 0.
+            (Some(Nodes::Reduced), _) => variance + before,
+            (None, Some(steps)) => steps[place],
+            (None, None) => 1.0,
+        };
         Some(self.squared_sensitivity * unit)
     }
 
@@ -208,6 +237,7 @@ fn factor(kind: PrefixKind, len: u64) -> Option<Factor> {
             len,
             usize::try_from(band).unwrap_or(usize::MAX).min(len),
         )),
+        PrefixKind::Tuned(tuned) => Some(Factor::of_column(len, tuned.column(len))),
         _ => None,
     }
 }

@@ -23,18 +23,22 @@ mod choose;
 mod correlated;
 mod design;
 mod displacement;
+mod error;
 mod exact;
 mod nodes;
 mod normals;
 mod period;
 mod toeplitz;
 mod tree;
+mod tuned;
 
 #[cfg(test)]
 mod exactness_tests;
 
 pub use choose::ErrorMeasure;
 pub use design::PrefixNoise;
+pub use error::PrefixError;
+pub use tuned::TunedFactor;
 
 pub(crate) use displacement::squared_displacement;
 pub(crate) use period::PeriodNoise;
@@ -59,6 +63,8 @@ pub enum PrefixKind {
         /// Number of diagonals, at least 1; more than there are steps are as good as all.
         band: u64,
     },
+    /// A banded Toeplitz factor with coefficients of a planner's choice. Memory and time O(band d) a step.
+    Tuned(TunedFactor),
 }
 
 impl std::fmt::Display for PrefixKind {
@@ -69,6 +75,7 @@ impl std::fmt::Display for PrefixKind {
             PrefixKind::Honaker => f.write_str("Honaker tree"),
             PrefixKind::Toeplitz => f.write_str("square-root Toeplitz"),
             PrefixKind::Banded { band } => write!(f, "Toeplitz of band {band}"),
+            PrefixKind::Tuned(factor) => factor.fmt(f),
         }
     }
 }
@@ -99,74 +106,6 @@ impl Participation {
             Participation::Every => (len, 1),
         }
     }
-}
-
-/// A period of prefix sums can't be planned, or a step of one was refused.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PrefixError {
-    /// A period needs at least one step.
-    #[error("a period of prefix sums needs at least one step")]
-    NoSteps,
-    /// A period is too long.
-    #[error("a period of {len} steps is longer than the largest possible, {limit}")]
-    TooLong {
-        /// Steps asked for.
-        len: u64,
-        /// Most steps possible.
-        limit: u64,
-    },
-    /// A band needs at least one diagonal.
-    #[error("a banded factor needs at least one diagonal")]
-    NoBand,
-    /// A participation of no step, or with no distance.
-    #[error(
-        "a record takes part at least once, at a distance of at least 1; got {most} times, {apart} apart"
-    )]
-    NoParticipation {
-        /// Times asked for.
-        most: u64,
-        /// Distance asked for.
-        apart: u64,
-    },
-    /// The noise multiplier of a tree's nodes is not a number.
-    #[error("a noise multiplier of {noise_multiplier:e} for the period overflows at the nodes")]
-    NoiseOverflow {
-        /// The period's noise multiplier.
-        noise_multiplier: f64,
-    },
-    /// Every step of the period was taken.
-    #[error("all {len} steps of this period were taken; open another")]
-    Finished {
-        /// Steps of the period.
-        len: u64,
-    },
-    /// The step belongs to another curator's period.
-    #[error("this period was opened by another curator")]
-    OtherCurator,
-    /// The step reads other records than the participation says.
-    #[error("a step of this period must be a sum over {expected}")]
-    WrongRecords {
-        /// The expected value.
-        expected: &'static str,
-    },
-    /// The slice took part too often, or too short a time ago.
-    #[error(
-        "slice {slice} took part {times} times, last at step {last}, and can't take part at step {step}"
-    )]
-    TookPart {
-        /// Number of the slice.
-        slice: u64,
-        /// How often it took part.
-        times: u64,
-        /// The last step at which it did, counted from 1.
-        last: u64,
-        /// The step that was refused.
-        step: u64,
-    },
-    /// The noise of an earlier step could not be drawn.
-    #[error("the noise of an earlier step of this period failed; open another")]
-    Broken,
 }
 
 /// The nodes of the tree that are released.

@@ -25,6 +25,8 @@ pub(super) struct Factor {
     len: usize,
     /// c_0, …, c_{band−1} in units of 2^-52: from 2^52 on not increasing, never below zero.
     column: Vec<u64>,
+    /// How many of them are those of the square root.
+    root: usize,
 }
 
 impl Factor {
@@ -32,7 +34,7 @@ impl Factor {
     pub(super) fn new(len: usize, band: usize) -> Self {
         let one = (1_u64 << COEFFICIENT_BITS) as f64;
         let mut coefficient = 1.0;
-        let column = (0..band.min(len))
+        let column: Vec<u64> = (0..band.min(len))
             .map(|k| {
                 if k > 0 {
                     coefficient *= (2 * k - 1) as f64 / (2 * k) as f64;
@@ -41,7 +43,21 @@ impl Factor {
                 (coefficient * one).round() as u64
             })
             .collect();
-        Self { len, column }
+        Self {
+            len,
+            root: column.len(),
+            column,
+        }
+    }
+
+    /// The factor for `len` steps with this column: at most `len` coefficients in units of 2^-52, from 2^52 on not
+    /// rising.
+    pub(super) fn of_column(len: usize, column: Vec<u64>) -> Self {
+        Self {
+            len,
+            column,
+            root: 1,
+        }
     }
 
     /// How many earlier prefix noises enter the next.
@@ -99,7 +115,7 @@ impl Factor {
     /// b_0, …, b_{len−1}, the first column of B.
     ///
     /// # Formula
-    /// b_m = c_m for m < band, as B C = A and C agrees with the square root of A that far; after
+    /// b_m = c_m where C agrees with the square root of A, as B C = A; after
     /// that b_m = Σ_k d_k b_{m−k}. (The rounding of the coefficients moves b by at most
     /// len·2^-52.)
     fn response(&self) -> Vec<f64> {
@@ -107,24 +123,27 @@ impl Factor {
         let decrements: Vec<f64> = (1..=band)
             .map(|k| self.coefficient(k - 1) - self.coefficient(k))
             .collect();
-        let mut response: Vec<f64> = (0..band).map(|k| self.coefficient(k)).collect();
-        for m in band..self.len {
-            let recent = response[m - band..].iter().rev();
+        let mut response: Vec<f64> = (0..self.root).map(|k| self.coefficient(k)).collect();
+        for m in self.root..self.len {
+            let recent = response[m.saturating_sub(band)..].iter().rev();
             response.push(decrements.iter().zip(recent).map(|(d, b)| d * b).sum());
         }
         response
     }
 
-    /// Σ_{m<t} b_m² for t = 1, …, len: the variance of Z_t for unit noise w.
-    pub(super) fn variances(&self) -> Vec<f64> {
-        let mut total = 0.0;
+    /// Σ_{m<t} b_m² for t = 1, …, len: the variance of Z_t for unit noise w; and
+    /// 1 + Σ_{0<m<t} (b_m − b_{m−1})², that of Z_t − Z_{t−1}.
+    pub(super) fn variances(&self) -> (Vec<f64>, Vec<f64>) {
+        let (mut before, mut sums, mut steps) = (0.0, 0.0, 0.0);
         self.response()
             .iter()
             .map(|b| {
-                total += b * b;
-                total
+                sums += b * b;
+                steps += (b - before) * (b - before);
+                before = *b;
+                (sums, steps)
             })
-            .collect()
+            .unzip()
     }
 }
 
@@ -228,7 +247,7 @@ mod tests {
         ] {
             let factor = Factor::new(len, len);
             let sensitivity = factor.squared_sensitivity(1, 1);
-            let variances = factor.variances();
+            let variances = factor.variances().0;
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * b;
             assert!(near(sensitivity, squared), "{len}: {sensitivity}");
             assert!(near(sensitivity * variances[len - 1], worst));
@@ -248,7 +267,7 @@ mod tests {
                 b[m] = 1.0 - known;
             }
             let mut sum = 0.0;
-            for (t, variance) in factor.variances().iter().enumerate() {
+            for (t, variance) in factor.variances().0.iter().enumerate() {
                 sum += b[t] * b[t];
                 assert!((variance - sum).abs() < 1e-12 * sum, "{len} {band} {t}");
             }

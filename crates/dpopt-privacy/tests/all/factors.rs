@@ -1,9 +1,15 @@
 //! Dense factors of prefix sums from their definitions, and the privacy of a Gaussian sequence
 //! from its covariance alone.
 
-use dpopt_privacy::{Participation, PrefixKind};
+use dpopt_privacy::{Participation, PrefixKind, TunedFactor};
 
 type Matrix = Vec<Vec<f64>>;
+
+/// Nearly level, then falling: 1, 1, 0.875, 0.875, 0.5, 0.375, 0.25, on lines.
+pub(crate) fn tuned() -> PrefixKind {
+    let given = [1.0, 0.875, 0.875, 0.5, 0.25];
+    PrefixKind::Tuned(TunedFactor::new(7, &given).unwrap())
+}
 
 /// (B, C) with A = B C: noise of prefix t is row t of B times unit noise, and unit noise hides
 /// C x.
@@ -14,6 +20,7 @@ pub(crate) fn unit_maps(kind: PrefixKind, len: usize) -> (Matrix, Matrix) {
         PrefixKind::Independent => toeplitz(len, 1),
         PrefixKind::Toeplitz => toeplitz(len, len),
         PrefixKind::Banded { band } => toeplitz(len, band as usize),
+        PrefixKind::Tuned(factor) => of_column(len, factor.coefficients()),
         other => panic!("no dense form of {other}"),
     }
 }
@@ -24,6 +31,12 @@ fn toeplitz(len: usize, band: usize) -> (Matrix, Matrix) {
         column[k] = column[k - 1] * (2 * k - 1) as f64 / (2 * k) as f64;
     }
     column.iter_mut().skip(band).for_each(|c| *c = 0.0);
+    of_column(len, column)
+}
+
+/// B = A C^-1 for the Toeplitz matrix of this column.
+fn of_column(len: usize, mut column: Vec<f64>) -> (Matrix, Matrix) {
+    column.resize(len, 0.0);
     // B C = A, column by column of the Toeplitz matrices.
     let mut b = vec![0.0; len];
     for m in 0..len {

@@ -10,8 +10,18 @@ use Participation::{Every, Repeated, Single};
 use PrefixKind::{Banded, Honaker, Independent, Toeplitz, Tree};
 
 use crate::common::{bound, on_slices, push, simulated, z};
+use crate::factors;
 
-const KINDS: [PrefixKind; 5] = [Independent, Tree, Honaker, Toeplitz, Banded { band: 2 }];
+fn kinds() -> [PrefixKind; 6] {
+    [
+        Independent,
+        Tree,
+        Honaker,
+        Toeplitz,
+        Banded { band: 2 },
+        factors::tuned(),
+    ]
+}
 
 fn sum(value: f64, bound: Bound) -> LatticeSum {
     let mut sum = LatticeSum::new(bound);
@@ -44,7 +54,7 @@ fn shares(kind: PrefixKind, len: u64, participation: Participation, times: u64) 
 
 #[test]
 fn releases_are_prefix_sums_with_little_noise_where_little_is_asked_for() {
-    for kind in KINDS {
+    for kind in kinds() {
         for len in [1, 2, 5, 8] {
             // Noise below a thousandth: whatever is released is the sum so far.
             let mut curator = simulated(Adjacency::ReplaceOne, 1, Event::gaussian(z(1e-5)));
@@ -63,7 +73,7 @@ fn releases_are_prefix_sums_with_little_noise_where_little_is_asked_for() {
 
 #[test]
 fn a_period_over_all_records_is_charged_once_and_before() {
-    for kind in KINDS {
+    for kind in kinds() {
         let mut curator = simulated(
             Adjacency::ReplaceOne,
             1,
@@ -135,7 +145,7 @@ fn other_bounds_adjacencies_records_and_curators_are_refused() {
 
 #[test]
 fn a_slice_pays_at_its_step_and_takes_part_once() {
-    for kind in KINDS {
+    for kind in kinds() {
         let mut curator = simulated(Adjacency::ReplaceOne, 1, shares(kind, 3, Single, 1));
         curator.open_pool(30, 0).unwrap();
         let mut period = curator

@@ -104,6 +104,7 @@ fn no_record_displaces_more_than_was_claimed() {
                 Toeplitz,
                 Banded { band: 2 },
                 Banded { band: 4 },
+                factors::tuned(),
             ] {
                 let noise = noise(kind, len as u64, participation);
                 let (b, c) = unit_maps(kind, len);
@@ -114,6 +115,17 @@ fn no_record_displaces_more_than_was_claimed() {
                     .collect();
                 for t in 0..len {
                     let variance = noise.variance(t as u64 + 1).unwrap();
+                    // Row t of B less the row before it.
+                    let step: f64 = (0..b[t].len())
+                        .map(|j| b[t][j] - if t == 0 { 0.0 } else { b[t - 1][j] })
+                        .map(|x| x * x * square)
+                        .sum();
+                    let claimed = noise.step_variance(t as u64 + 1).unwrap();
+                    let bound_only = kind == Honaker && claimed >= step;
+                    assert!(
+                        bound_only || (claimed / step - 1.0).abs() < 1e-12,
+                        "{kind} {len} {t}: {claimed} {step}"
+                    );
                     assert!(
                         (variance / scaled[t][t] - 1.0).abs() < 1e-12,
                         "{kind} {len} {t}"
@@ -152,7 +164,14 @@ fn no_record_displaces_more_than_was_claimed() {
 #[test]
 fn factors_multiply_to_prefix_sums() {
     for len in [1_usize, 2, 3, 8, 13, 16] {
-        for kind in [Independent, Tree, Honaker, Toeplitz, Banded { band: 3 }] {
+        for kind in [
+            Independent,
+            Tree,
+            Honaker,
+            Toeplitz,
+            Banded { band: 3 },
+            factors::tuned(),
+        ] {
             let (b, c) = unit_maps(kind, len);
             for t in 0..len {
                 for j in 0..len {
@@ -288,7 +307,14 @@ fn the_chooser_takes_the_least_of_all_kinds() {
 fn the_event_is_worth_one_gaussian() {
     let z = NoiseMultiplier::new(2.5).unwrap();
     for len in [1, 2, 3, 8, 1000, 1023, 1024] {
-        for kind in [Independent, Tree, Honaker, Toeplitz, Banded { band: 4 }] {
+        for kind in [
+            Independent,
+            Tree,
+            Honaker,
+            Toeplitz,
+            Banded { band: 4 },
+            factors::tuned(),
+        ] {
             let event = noise(kind, len, Single).event(z).unwrap();
             let epsilon = |event: &Event| {
                 let delta = Delta::new(1e-6).unwrap();

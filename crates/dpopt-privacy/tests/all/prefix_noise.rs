@@ -18,14 +18,18 @@ use crate::factors;
 
 const DIM: usize = 6000;
 const LIMIT: f64 = 6.2;
-const KINDS: [PrefixKind; 6] = [
-    Independent,
-    Tree,
-    Honaker,
-    Toeplitz,
-    Banded { band: 1 },
-    Banded { band: 3 },
-];
+fn kinds() -> [PrefixKind; 7] {
+    let bands = [1, 3].map(|band| Banded { band });
+    [
+        Independent,
+        Tree,
+        Honaker,
+        Toeplitz,
+        bands[0],
+        bands[1],
+        factors::tuned(),
+    ]
+}
 
 fn bound() -> Bound {
     common::bound(1.0, DIM)
@@ -106,7 +110,7 @@ fn scaled(kind: PrefixKind, len: u64) -> Vec<Vec<f64>> {
 
 #[test]
 fn prefix_sums_have_the_covariance_of_the_mechanism() {
-    for (seed, kind) in KINDS.into_iter().enumerate() {
+    for (seed, kind) in kinds().into_iter().enumerate() {
         for len in [1, 2, 7, 16] {
             let mut curator = curator(100 + seed as u64, 1);
             let mut period = open(&mut curator, kind, len);
@@ -155,7 +159,7 @@ fn other_covariances_are_told_apart() {
 #[test]
 fn restarts_draw_fresh_noise() {
     let len = 4;
-    for kind in KINDS {
+    for kind in kinds() {
         let mut one = curator(11, 2);
         let mut first = open(&mut one, kind, len);
         let before = noise(&mut first, &mut one, len);
@@ -179,7 +183,7 @@ fn restarts_draw_fresh_noise() {
 
 #[test]
 fn threads_do_not_change_a_bit() {
-    for kind in KINDS {
+    for kind in kinds() {
         let run = |threads: usize| {
             let mut curator = curator(5, 1).with_threads(NonZeroUsize::new(threads).unwrap());
             let mut period = open(&mut curator, kind, 5);

@@ -164,6 +164,7 @@ fn periods_are_as_displaced_as_they_claim() {
         PrefixKind::Honaker,
         PrefixKind::Toeplitz,
         PrefixKind::Banded { band: 3 },
+        crate::factors::tuned(),
     ] {
         let records: Records = vec![[0.7, 0.0]; 8];
         for at in [0, 3, 7] {

@@ -316,6 +316,7 @@ fn encoder(kind: PrefixKind, len: usize) -> Vec<Vec<f64>> {
         PrefixKind::Independent => 1,
         PrefixKind::Banded { band } => (band as usize).min(len),
         PrefixKind::Toeplitz => len,
+        PrefixKind::Tuned(factor) => return columns(&factor.coefficients(), len),
         _ => return tree(kind == PrefixKind::Honaker, len),
     };
     // Coefficients of (1 - x)^(-1/2).
@@ -323,9 +324,14 @@ fn encoder(kind: PrefixKind, len: usize) -> Vec<Vec<f64>> {
     for k in 1..band {
         root.push(root[k - 1] * (1.0 - 0.5 / k as f64));
     }
+    columns(&root, len)
+}
+
+/// Those of a Toeplitz matrix with this first column.
+fn columns(first: &[f64], len: usize) -> Vec<Vec<f64>> {
     (0..len)
         .map(|step| {
-            let at = |row: usize| row.checked_sub(step).and_then(|k| root.get(k));
+            let at = |row: usize| row.checked_sub(step).and_then(|k| first.get(k));
             (0..len)
                 .map(|row| at(row).copied().unwrap_or(0.0))
                 .collect()

@@ -3,7 +3,7 @@
 use dpopt_privacy::selection::Tuning;
 use dpopt_privacy::{
     Accountant, Adjacency, Body, Curator, Event, LatticeSum, NoiseMultiplier, Participation,
-    Positions, PrefixKind, PrefixNoise, Sample, SamplingRate, Spend, Which,
+    Positions, PrefixKind, PrefixNoise, Sample, SamplingRate, Spend, TunedFactor, Which,
 };
 
 use super::common::{DELTA, RELATIONS, bound, mu_for, noise};
@@ -30,7 +30,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             add("slice-gaussian", slices);
         }
         add("tuning", tuning);
-        for (name, kind) in kinds() {
+        for (name, kind) in kinds()? {
             let run =
                 move |curator: &mut Curator, records: &[Record]| periods(kind, curator, records);
             registry.add(replay(name, "prefix", adjacency, run));
@@ -39,14 +39,19 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     canaries(registry)
 }
 
-pub(super) fn kinds() -> [(&'static str, PrefixKind); 5] {
-    [
+pub(super) fn kinds() -> Result<[(&'static str, PrefixKind); 6], CheckError> {
+    Ok([
         ("prefix-independent", PrefixKind::Independent),
         ("prefix-tree", PrefixKind::Tree),
         ("prefix-honaker", PrefixKind::Honaker),
         ("prefix-toeplitz", PrefixKind::Toeplitz),
         ("prefix-banded", PrefixKind::Banded { band: 3 }),
-    ]
+        // Falls more slowly than the square root.
+        (
+            "prefix-tuned",
+            PrefixKind::Tuned(TunedFactor::new(4, &[0.8, 0.8, 0.3])?),
+        ),
+    ])
 }
 
 /// Neighbours made of six records.
@@ -370,7 +375,7 @@ fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
         slice,
     )?);
     sampled(registry)?;
-    for (name, kind) in kinds() {
+    for (name, kind) in kinds()? {
         registry.add(period(name, kind, z)?);
     }
     one_run(registry)
@@ -475,18 +480,23 @@ fn matched(kind: PrefixKind, released: &[f64]) -> f64 {
         }
         PrefixKind::Independent => 1,
         PrefixKind::Banded { band } => band as usize,
+        PrefixKind::Tuned(factor) => return against(&factor.coefficients(), released),
         _ => released.len(),
     };
-    // C times the steps, against the first column of C.
     let mut root = vec![1.0];
     for k in 1..band {
         root.push(root[k - 1] * (1.0 - 0.5 / k as f64));
     }
+    against(&root, released)
+}
+
+/// C times the steps, against the first column of C.
+fn against(column: &[f64], released: &[f64]) -> f64 {
     let step = |t: usize| released[t] - if t == 0 { 0.0 } else { released[t - 1] };
-    (0..band.min(released.len()))
+    (0..column.len().min(released.len()))
         .map(|t| {
-            let row: f64 = (0..=t).map(|k| root[k] * step(t - k)).sum();
-            root[t] * row
+            let row: f64 = (0..=t).map(|k| column[k] * step(t - k)).sum();
+            column[t] * row
         })
         .sum()
 }

@@ -11,10 +11,10 @@
 //! enough noise. There the spread of the other records hides a member by sqrt(n/d) only, so d is above n.
 
 use dpopt_nonconvex::{
-    ConvexFacts, DpAdamPlan, DpSgdPlan, EnvelopePlan, NoObserver, NoisyGdPlan, NoisyGdSchedule,
-    Plan, PublicFacts, RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan,
-    SampledSpiderBoostSchedule, Solver, SpiderBoostPlan, SpiderBoostSchedule, TreeSettings,
-    TreeSpiderPlan, TreeTarget,
+    ConvexFacts, DpAdamPlan, DpMfPlan, DpMfSettings, DpSgdPlan, EnvelopePlan, NoObserver,
+    NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts, RecursiveGdPlan, SOLVERS,
+    SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
+    SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{
     AlongRows, Batch, Constants, Convexity, Differentiable, Loss, PrivateData, PrivateMean,
@@ -132,6 +132,18 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
         "dp-sgd" => Box::new(sgd()?),
         "dp-sgd-decay" => Box::new(sgd()?.with_clip_decay(0.5)?),
         "dp-adam" => Box::new(DpAdamPlan::on(sgd()?, 0.99, 1e-8, true)?),
+        "dp-mf" => {
+            let settings = DpMfSettings {
+                epochs: 2,
+                batch: RECORDS / 2,
+                band: None,
+                step_size: 1.0,
+                momentum: 0.0,
+                cool_down: 0.0,
+                clip: 1.0,
+            };
+            Box::new(DpMfPlan::with_settings(&facts, &budget, settings, STEPS)?)
+        }
         "spiderboost" => Box::new(spider()?),
         "sampled-spiderboost" => {
             let schedule = SampledSpiderBoostSchedule {

@@ -18,7 +18,7 @@ const LONG: f64 = 2.0;
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        for (name, kind) in kinds() {
+        for (name, kind) in kinds()? {
             periods(registry, name, kind, adjacency)?;
         }
         other_batches(registry, adjacency)?;

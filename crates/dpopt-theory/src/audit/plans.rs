@@ -4,14 +4,14 @@ use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Budget, ConvexFacts,
-    DpAdamPlan, DpSgdPlan, DpZoPlan, DpZoSchedule, EnvelopePlan, Episode, EpisodeTerms, ExtraFacts,
-    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep, HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
-    NormalizedSpiderSchedule, Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule,
-    ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
-    SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan, SospSettings,
-    SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
-    TreeSpiderSchedule, TreeTarget,
+    DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, DpZoPlan, DpZoSchedule,
+    EnvelopePlan, Episode, EpisodeTerms, ExtraFacts, GoldsteinOutput, GoldsteinPeriod,
+    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, HessianFacts, KlCondition,
+    Limits, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts,
+    ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan,
+    RecursiveSgdPlan, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, SecondOrderTargets,
+    Solver, SospPlan, SospSettings, SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule,
+    TreeSettings, TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier, PrefixKind, SamplingRate};
@@ -100,6 +100,7 @@ pub(super) fn plan_of(
             let decaying = dp_sgd(adjacency, dim)?.with_clip_decay(0.05)?;
             Box::new(DpAdamPlan::on(decaying, 0.99, 1e-8, true)?)
         }
+        "dp-mf" => Box::new(dp_mf(adjacency, dim, |_| {})?),
         "spiderboost" => Box::new(spider(adjacency, dim, 1.0)?),
         "normalized-spider" => {
             let z = of_each_step(&budget)?;
@@ -280,6 +281,32 @@ pub(super) fn dp_sgd(adjacency: Adjacency, dim: usize) -> Result<DpSgdPlan, Chec
     Ok(DpSgdPlan::with_parameters(
         &facts, &budget, STEPS, rate, 0.5, 0.9, 1.0,
     )?)
+}
+
+/// DP-MF in three epochs of four steps, on slices of 4, 4, 3 and 3 of [`MANY`] records, or what becomes of it.
+pub(super) fn dp_mf(
+    adjacency: Adjacency,
+    dim: usize,
+    change: impl FnOnce(&mut DpMfSchedule),
+) -> Result<DpMfPlan, CheckError> {
+    let facts = PublicFacts {
+        records: MANY,
+        ..facts(with_positions(adjacency), dim)
+    };
+    let settings = DpMfSettings {
+        epochs: 3,
+        batch: 3,
+        band: None,
+        step_size: 0.5,
+        momentum: 0.9,
+        cool_down: 0.3,
+        clip: 1.0,
+    };
+    let budget = budget(1.0)?;
+    let plan = DpMfPlan::with_settings(&facts, &budget, settings, STEPS)?;
+    let mut schedule = *plan.schedule();
+    change(&mut schedule);
+    Ok(DpMfPlan::by_hand(&facts, &budget, schedule))
 }
 
 /// Three phases of four steps, variations on samples of two of `records`.

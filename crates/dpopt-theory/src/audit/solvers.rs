@@ -104,6 +104,10 @@ pub(super) fn walks(
                     over: over_of(access, of.before().is_some()),
                     noise,
                 },
+                (Some(access), Question::Step { period, of, .. }) => {
+                    let over = over_of(access, of.before().is_some());
+                    Question::Step { period, of, over }
+                }
                 (_, question) => question,
             })
         });

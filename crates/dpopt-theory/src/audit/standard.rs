@@ -3,9 +3,10 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, chained, crooked, estimators, evaluation, faithful, groups, hold_out,
-    mechanisms, members, minimax, one_pass, passes, periods, perturbed, projected, queries,
-    saddle_certificates, saddle_pass, samplers, second_order, selections, solvers, twins, variants,
+    adaptive, certificates, chained, crooked, epochs, estimators, evaluation, faithful, groups,
+    hold_out, mechanisms, members, minimax, one_pass, passes, periods, perturbed, projected,
+    queries, saddle_certificates, saddle_pass, samplers, second_order, selections, solvers, twins,
+    variants,
 };
 
 impl Registry {
@@ -32,6 +33,7 @@ impl Registry {
             adaptive::register,
             second_order::register,
             one_pass::register,
+            epochs::register,
             faithful::register,
             perturbed::register,
             chained::register,

@@ -31,6 +31,8 @@ pub enum WatchedKind {
     /// A mean of gradients or slopes.
     #[default]
     Mean,
+    /// The sum of the means of all steps of a period so far.
+    Prefix,
     /// The norm of one.
     Norm,
     /// The product of a chained Hessian; `point` is where the chain ends.
@@ -159,6 +161,10 @@ impl<O: Oracle> Oracle for Watched<O> {
                     clip: of.clip,
                 }),
                 ..WatchedRelease::default()
+            }),
+            Question::Step { of, .. } => Some(WatchedRelease {
+                kind: WatchedKind::Prefix,
+                ..asked(of)
             }),
             _ => None,
         };

@@ -73,6 +73,17 @@ impl FloatPrefixNoise {
             },
             PrefixKind::Toeplitz => toeplitz(len, total),
             PrefixKind::Banded { band } => toeplitz(band, total),
+            PrefixKind::Tuned(tuned) => {
+                let mut factor = tuned.coefficients();
+                factor.remove(0);
+                factor.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+                State::Toeplitz {
+                    band: factor.len() + 1,
+                    factor,
+                    recent: VecDeque::new(),
+                    total,
+                }
+            }
             _ => State::Independent { total },
         };
         Ok(Self {
@@ -197,16 +208,21 @@ fn next_of_tree(
 
 #[cfg(test)]
 mod tests {
+    use dpopt_privacy::TunedFactor;
+
     use super::*;
 
-    const KINDS: [PrefixKind; 6] = [
-        PrefixKind::Independent,
-        PrefixKind::Tree,
-        PrefixKind::Honaker,
-        PrefixKind::Toeplitz,
-        PrefixKind::Banded { band: 1 },
-        PrefixKind::Banded { band: 5 },
-    ];
+    fn kinds() -> [PrefixKind; 7] {
+        [
+            PrefixKind::Independent,
+            PrefixKind::Tree,
+            PrefixKind::Honaker,
+            PrefixKind::Toeplitz,
+            PrefixKind::Banded { band: 1 },
+            PrefixKind::Banded { band: 5 },
+            PrefixKind::Tuned(TunedFactor::new(5, &[1.0, 0.8, 0.8, 0.2]).unwrap()),
+        ]
+    }
 
     /// B, one row for each step, one column for each draw: the response to a draw of 1.
     fn matrix(kind: PrefixKind, len: u64) -> Vec<Vec<f64>> {
@@ -231,7 +247,7 @@ mod tests {
     /// The variances are those that the privacy crate plans with, and its events pay for.
     #[test]
     fn the_rows_have_the_planned_variances() {
-        for kind in KINDS {
+        for kind in kinds() {
             for len in [1, 2, 7, 16, 33] {
                 let planned = PrefixNoise::new(kind, len, Participation::Single).unwrap();
                 let rows = matrix(kind, len);

@@ -1,0 +1,379 @@
+//! DP-MF: slices of the records, again and again, under noise that is correlated over all steps (DP-FTRL).
+
+mod schedule;
+mod walk;
+mod workload;
+
+use dpopt_oracle::{Batch, Offers, Schedule};
+use dpopt_privacy::{ClipNorm, NoiseMultiplier, PrefixKind, PrefixNoise, TunedFactor};
+use dpopt_solver::{
+    Access, Auto, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, RunError, Solver,
+    Terms, Unit, Walk,
+};
+
+use super::check;
+use super::horizon::Horizon;
+use walk::Epochs;
+use workload::{Knots, Workload};
+
+pub use schedule::DpMfSchedule;
+
+const SOLVER: &str = "dp-mf";
+/// DP-MF.
+pub static DP_MF: Solver = Solver {
+    name: SOLVER,
+    summary: "generalised linear losses and networks, kinks or not, in a few passes without samples: correlated noise",
+    paper: "Choquette-Choo et al. 2023 (arXiv 2306.08153); Kairouz et al. 2021 (arXiv 2103.00039)",
+    needs: Needs {
+        positions: true,
+        ..Needs::NOTHING
+    },
+    uses_rank: false,
+    bound: None,
+    auto: Auto::Never,
+    theory_page: None,
+    privacy_page: "privacy/prefix-sums.md",
+    planner: |facts, _, budget, limits| {
+        Ok(Box::new(DpMfPlan::new(facts, budget, limits.max_steps)?))
+    },
+};
+
+/// Momentum of the default plan: the usual one.
+const MOMENTUM: f64 = 0.9;
+/// Over which share of the steps, at the end, the default plan's step size falls to zero.
+const COOL_DOWN: f64 = 0.0;
+/// Numbers of epochs that the default plan chooses from.
+const EPOCHS: [u64; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
+/// So much noise, over that of steps on all records, is worth passes that are saved. A choice.
+const WORTH: f64 = 1.25;
+/// Most numbers that the noise keeps: bands times coordinates, of 16 bytes each.
+const KEPT: u64 = 1 << 26;
+
+/// A plan for w <- w + v, v <- beta v - eta_t g_t, where g_1 + ... + g_t are released prefix sums of mean gradients of slices. It states
+/// no bound on the gradient.
+///
+/// # Formula
+/// The records are cut by position into m slices of n/m records, rounded down or up; step t reads slice t mod m, so every record takes part
+/// once in each of k epochs, any two of its steps m apart. With S_t the sum of the clipped mean gradients so far the steps
+/// release S_t + N_t, N the noise of a period of prefix sums, and g_t is the difference of two releases. eta_t is eta, and falls on a line
+/// over the last steps where there is a cool-down.
+///
+/// # Privacy
+/// One Gaussian release of multiplier z = 1/mu for each record, exactly mu-GDP, for repeated participation: no sampling, and no
+/// assumption on the order. Momentum, cool-down and the choice of g_t are a public linear map of the releases. Needs fixed positions, so not
+/// under add-remove. (`docs/privacy/prefix-sums.md`.)
+///
+/// # Complexity
+/// k passes; memory O(band d) and as much time a step, for the noise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DpMfPlan {
+    terms: Terms,
+    schedule: DpMfSchedule,
+}
+
+/// What may be chosen of a [`DpMfPlan`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DpMfSettings {
+    /// How often each record is read.
+    pub epochs: u64,
+    /// Records of a slice, at least; the n/batch slices, rounded down, share what is left over.
+    pub batch: u64,
+    /// Bands of the factor; none: as many as an epoch has steps, which is best or nearly so, within what memory allows.
+    pub band: Option<u64>,
+    /// Step size.
+    pub step_size: f64,
+    /// Heavy-ball momentum.
+    pub momentum: f64,
+    /// Share of the steps, at the end, over which the step size falls to zero.
+    pub cool_down: f64,
+    /// Per-record clip radius.
+    pub clip: f64,
+}
+
+impl DpMfPlan {
+    /// The default plan for generalised linear losses and networks.
+    ///
+    /// # Formula
+    /// C, eta, momentum and horizon q as [`DpSgdPlan`](crate::DpSgdPlan). Noise along a flat direction at the end is kappa >= 1 times that of
+    /// as many steps on all records, at the same horizon; so T = (1 - 0.9) q/kappa, in k epochs of m steps, at most `max_steps`.
+    /// kappa falls as k grows: k is the least of 1, 2, 3, 4, 6, 8, 12, ..., 128 for which it is at most 1.25 (with the square root of
+    /// the workload as the factor), or that with the least kappa. Then the coefficients of the factor, of as many bands as an epoch has steps,
+    /// are searched for the least mean squared error of the points. (Ours; `docs/auto.md`.)
+    ///
+    /// # Complexity
+    /// The search takes tens of milliseconds for a thousand steps, in proportion to their number.
+    ///
+    /// # Errors
+    /// [`PlanError`]; [`PlanError::NeedsPositions`] under add-remove.
+    pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
+        let fixed = |adjacency| PublicFacts {
+            adjacency,
+            ..*facts
+        };
+        PlanError::positions(SOLVER, (facts.adjacency, facts.records), |adjacency| {
+            let plan = Self::new(&fixed(adjacency), budget, max_steps).ok()?;
+            Some(plan.schedule.slices)
+        })?;
+        let Horizon {
+            clip,
+            step_size,
+            plain_steps,
+            ..
+        } = Horizon::new(facts, budget.mu()?.get())?;
+        let (epochs, slices) = shape(plain_steps, max_steps.max(1), facts.records.max(1));
+        let batch = (facts.records / slices).max(1);
+        let settings = DpMfSettings {
+            epochs,
+            // Where slices so short are more of them than were asked for, longer ones.
+            batch: batch + u64::from(facts.records / batch > slices),
+            band: None,
+            step_size,
+            momentum: MOMENTUM,
+            cool_down: COOL_DOWN,
+            clip,
+        };
+        Self::with_settings(facts, budget, settings, max_steps)
+    }
+
+    /// A plan with given settings, of at most `max_steps` steps; the noise is calibrated to the budget, and the coefficients of the
+    /// factor are searched.
+    ///
+    /// # Errors
+    /// [`PlanError::NeedsPositions`] under add-remove; [`PlanError::BadFact`] and [`PlanError::Contradiction`] for numbers that no run
+    /// can have: no epoch, a batch of no or too many records, a band of no diagonal or of more than there are steps (or
+    /// [`TunedFactor::MAX_BAND`]), a momentum or cool-down outside of its range; [`PlanError::TooFewSteps`] where the
+    /// slices of all epochs are more than `max_steps`.
+    pub fn with_settings(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: DpMfSettings,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        facts.check_lipschitz()?;
+        let DpMfSettings {
+            epochs,
+            batch,
+            band,
+            step_size,
+            momentum,
+            cool_down,
+            clip,
+        } = settings;
+        PlanError::positive("epochs", epochs as f64)?;
+        PlanError::positive("batch", batch as f64)?;
+        at_most("batch", batch as f64, ("records", facts.records as f64))?;
+        for (name, value) in [("momentum", momentum), ("cool_down", cool_down)] {
+            if value.is_nan() || value < 0.0 {
+                return Err(contradiction(name, value, ("the least", 0.0)));
+            }
+        }
+        if momentum >= 1.0 {
+            return Err(contradiction("momentum", momentum, ("its limit", 1.0)));
+        }
+        at_most("cool_down", cool_down, ("the largest", 1.0))?;
+        let slices = facts.records / batch;
+        PlanError::positions(SOLVER, (facts.adjacency, facts.records), |_| Some(slices))?;
+        let needed = epochs.saturating_mul(slices);
+        check(needed, step_size, momentum, clip)?;
+        if needed > max_steps || needed > PrefixNoise::MAX_LEN {
+            return Err(PlanError::TooFewSteps {
+                solver: SOLVER,
+                needed,
+                most: max_steps.min(PrefixNoise::MAX_LEN),
+            });
+        }
+        if let Some(band) = band {
+            PlanError::positive("band", band as f64)?;
+            at_most("band", band as f64, ("the number of steps", needed as f64))?;
+            let widest = TunedFactor::MAX_BAND;
+            at_most("band", band as f64, ("the widest", widest as f64))?;
+        }
+        let band = band.unwrap_or_else(|| {
+            let kept = KEPT / (facts.dim as u64).max(1);
+            slices.min(kept).clamp(1, TunedFactor::MAX_BAND)
+        });
+        let workload = Workload {
+            epochs,
+            slices,
+            momentum,
+        };
+        // What the search finds is a factor.
+        let factor = workload.tuned(band).factor();
+        let schedule = DpMfSchedule {
+            epochs,
+            slices,
+            factor: factor.map_or(PrefixKind::Banded { band }, PrefixKind::Tuned),
+            step_size,
+            momentum,
+            cool_down,
+            clip,
+            noise_multiplier: NoiseMultiplier::new(1.0 / budget.mu()?.get())?,
+            output: OutputRule::Last,
+        };
+        Ok(Self::by_hand(facts, budget, schedule))
+    }
+
+    /// A plan with another schedule, whose noise nobody calibrated. One that no run can have is refused when it is walked.
+    #[must_use]
+    pub fn by_hand(facts: &PublicFacts, budget: &Budget, schedule: DpMfSchedule) -> Self {
+        let records = facts.records;
+        let batch = schedule.records_of(schedule.slices, records);
+        let none = Schedule::new(records);
+        let spend = schedule
+            .period(records)
+            .ok()
+            .and_then(|terms| none.clone().periods(Batch::Next(batch), &terms, 1).ok())
+            .unwrap_or(none)
+            .spend();
+        Self {
+            terms: Terms::new(facts, budget, schedule.steps(), spend)
+                .with_gradients(schedule.epochs as f64 * records as f64)
+                .with_clip(schedule.clip)
+                .with_access(Access::Epochs { batch })
+                .with_unread(records)
+                .with_output(schedule.output),
+            schedule,
+        }
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn schedule(&self) -> &DpMfSchedule {
+        &self.schedule
+    }
+
+    /// Noise standard deviation per coordinate of the mean of all steps' gradients; none for a schedule that no run can have.
+    #[must_use]
+    pub fn mean_noise_std(&self) -> Option<f64> {
+        let (schedule, facts) = (&self.schedule, self.facts());
+        let steps = schedule.steps();
+        let variance = schedule.noise().ok()?.variance(steps)?;
+        let share = schedule.period(facts.records).ok()?.share.get();
+        let unit = schedule.noise_multiplier.get() * facts.adjacency.sum_sensitivity() * share;
+        Some(unit * variance.sqrt() / steps as f64)
+    }
+}
+
+impl Plan for DpMfPlan {
+    fn name(&self) -> &'static str {
+        SOLVER
+    }
+
+    fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    fn items(&self) -> Vec<Item<'_>> {
+        let schedule = &self.schedule;
+        let steps = schedule.steps();
+        let band = match schedule.factor {
+            PrefixKind::Independent => Some(1),
+            PrefixKind::Toeplitz => Some(steps),
+            PrefixKind::Banded { band } => Some(band),
+            PrefixKind::Tuned(factor) => Some(factor.band()),
+            _ => None,
+        };
+        let batch = schedule.records_of(schedule.slices, self.facts().records);
+        let mut items = vec![
+            Item::count("steps", steps),
+            Item::count("epochs", schedule.epochs),
+            Item::count("slices", schedule.slices),
+            Item::count("batch", batch),
+            Item::word("factor", schedule.factor),
+        ];
+        items.extend(band.map(|band| Item::count("band", band.min(steps))));
+        items.extend([
+            Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
+            Item::ratio("momentum", schedule.momentum),
+            Item::ratio("cool_down", schedule.cool_down),
+            Item::number("clip", schedule.clip, Unit::GRADIENT),
+            Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
+            Item::maybe("mean_noise_std", self.mean_noise_std(), Unit::GRADIENT),
+            Item::word("output", schedule.output),
+        ]);
+        items
+    }
+
+    fn needs(&self) -> Offers {
+        Offers::MEANS | Offers::PERIODS
+    }
+
+    fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
+        let (schedule, records) = (&self.schedule, self.facts().records);
+        let refuse = |name, value| RunError::Schedule {
+            solver: SOLVER,
+            name,
+            value,
+        };
+        if schedule.slices > records {
+            return Err(refuse("number of slices", schedule.slices as f64));
+        }
+        if !(0.0..1.0).contains(&schedule.momentum) {
+            return Err(refuse("momentum", schedule.momentum));
+        }
+        let steps = schedule.steps();
+        let clip = ClipNorm::new(schedule.clip).map_err(RunError::Clip)?;
+        let noise = schedule
+            .noise()
+            .map_err(|_| refuse("number of steps", steps as f64))?;
+        Ok(Box::new(Epochs::new(
+            schedule,
+            (schedule.period(records).map_err(RunError::Clip)?, clip),
+            records,
+            noise,
+            start.len(),
+        )))
+    }
+}
+
+/// Epochs and steps of an epoch for a horizon of so many plain steps.
+fn shape(plain_steps: f64, max_steps: u64, records: u64) -> (u64, u64) {
+    let wanted = (1.0 - MOMENTUM) * plain_steps / (1.0 - COOL_DOWN / 2.0);
+    let mut best = (1, 1, f64::INFINITY);
+    for epochs in EPOCHS.into_iter().filter(|&epochs| epochs <= max_steps) {
+        let most = (max_steps / epochs).min(records).min(PrefixNoise::MAX_LEN);
+        let mut relative = 1.0;
+        let mut slices = 1;
+        // kappa changes with the logarithm of the number of steps.
+        for _ in 0..3 {
+            let ideal = (wanted / (relative * epochs as f64)).round();
+            slices = (ideal as u64).clamp(1, most.max(1));
+            let workload = Workload {
+                epochs,
+                slices,
+                momentum: MOMENTUM,
+            };
+            let band = slices.min(TunedFactor::MAX_BAND);
+            let error = workload.error(&Knots::square_root(band, MOMENTUM));
+            relative = workload.relative(&error).max(1.0);
+        }
+        if relative < best.2 {
+            best = (epochs, slices, relative);
+        }
+        // More epochs than the horizon has steps are a longer walk, and a noisier one.
+        if relative <= WORTH || epochs as f64 >= wanted {
+            break;
+        }
+    }
+    (best.0, best.1)
+}
+
+fn at_most(name: &'static str, value: f64, limit: (&'static str, f64)) -> Result<(), PlanError> {
+    if value <= limit.1 {
+        return Ok(());
+    }
+    Err(contradiction(name, value, limit))
+}
+
+fn contradiction(
+    name: &'static str,
+    value: f64,
+    (limit_name, limit): (&'static str, f64),
+) -> PlanError {
+    PlanError::Contradiction {
+        name,
+        value,
+        limit_name,
+        limit,
+    }
+}

@@ -1,0 +1,88 @@
+//! What a plan of DP-MF does.
+
+use dpopt_oracle::{PeriodTerms, share_of};
+use dpopt_privacy::{
+    NoiseMultiplier, Participation, PrefixError, PrefixKind, PrefixNoise, UnitError,
+};
+use dpopt_solver::OutputRule;
+
+/// What a [`DpMfPlan`](crate::DpMfPlan) does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DpMfSchedule {
+    /// How often each record is read, k.
+    pub epochs: u64,
+    /// Slices, and steps of an epoch, m.
+    pub slices: u64,
+    /// Where the noise comes from. With one epoch and a tree this is DP-FTRL as it was first stated.
+    pub factor: PrefixKind,
+    /// Step size eta.
+    pub step_size: f64,
+    /// Heavy-ball momentum beta.
+    pub momentum: f64,
+    /// Share of the steps, at the end, over which the step size falls to zero.
+    pub cool_down: f64,
+    /// Per-record clip radius C.
+    pub clip: f64,
+    /// Noise multiplier z of the run as a whole.
+    pub noise_multiplier: NoiseMultiplier,
+    /// Which point is returned.
+    pub output: OutputRule,
+}
+
+impl DpMfSchedule {
+    /// Number of steps, k m.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.epochs.saturating_mul(self.slices)
+    }
+
+    /// In how many steps a record takes part.
+    #[must_use]
+    pub fn participation(&self) -> Participation {
+        match self.epochs {
+            1 => Participation::Single,
+            most => Participation::Repeated {
+                most,
+                apart: self.slices,
+            },
+        }
+    }
+
+    /// The public numbers of the noise.
+    ///
+    /// # Errors
+    /// [`PrefixError`] for no such period.
+    pub fn noise(&self) -> Result<PrefixNoise, PrefixError> {
+        PrefixNoise::new(self.factor, self.steps(), self.participation())
+    }
+
+    /// The step size of a step, counted from 0.
+    #[must_use]
+    pub fn step_size_at(&self, step: u64) -> f64 {
+        let steps = self.steps();
+        let cooling = (self.cool_down * steps as f64).round();
+        let left = steps.saturating_sub(step) as f64;
+        self.step_size * (left / (cooling + 1.0)).min(1.0)
+    }
+
+    /// Records of a slice, of so many records in all: the first slices hold one more where they don't come out even.
+    #[must_use]
+    pub fn records_of(&self, slice: u64, records: u64) -> u64 {
+        let slices = self.slices.max(1);
+        records / slices + u64::from(slice < records % slices)
+    }
+
+    pub(super) fn period(&self, records: u64) -> Result<PeriodTerms, UnitError> {
+        Ok(PeriodTerms {
+            kind: self.factor,
+            len: self.steps(),
+            participation: self.participation(),
+            // The last slice is the shortest.
+            share: share_of(
+                self.clip,
+                self.records_of(self.slices, records).max(1) as f64,
+            )?,
+            noise_multiplier: self.noise_multiplier,
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! What correlated noise does to the points of a walk with momentum, and the factor for which that is least.
+//!
+//! A walk that moves by eta times the heavy-ball mean of the steps' sums is at -eta W g after them, with
+//! W(x) = 1/((1 - x)(1 - beta x)) as a power series. Under a Toeplitz factor C its noise is eta W C^-1 w. Here C is a
+//! [`TunedFactor`], on lines between its places, so that C^-1 takes one sum for each line and not one for each coefficient.
+
+use dpopt_privacy::TunedFactor;
+
+/// Sums over so many slices, again in each of so many epochs, under momentum.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Workload {
+    pub(super) epochs: u64,
+    pub(super) slices: u64,
+    pub(super) momentum: f64,
+}
+
+/// What a factor costs and how much noise it leaves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Error {
+    /// Mean over the points of the variance of the noise, per coordinate, in units of (z s share eta)^2.
+    pub(super) mean: f64,
+    /// That of the last point.
+    pub(super) last: f64,
+}
+
+/// A factor's coefficients at the first places, and its band.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Knots {
+    pub(super) band: u64,
+    pub(super) values: Vec<f64>,
+}
+
+/// First change of a coefficient's ratio to the one before, and the last one.
+const COARSE: f64 = 0.08;
+const FINE: f64 = 0.002;
+
+impl Knots {
+    /// How many places a band of so many diagonals has a say at: up to the first that is not below it.
+    fn places(band: u64) -> usize {
+        let inner = TunedFactor::PLACES
+            .iter()
+            .filter(|&&place| place + 1 < band);
+        let count = inner.count() + 1;
+        if band < 2 {
+            0
+        } else {
+            count.min(TunedFactor::PLACES.len())
+        }
+    }
+
+    /// The square root of W: c(x) = ((1 - x)(1 - beta x))^(-1/2), cut to a band (Kalinin and Lampert 2024).
+    pub(super) fn square_root(band: u64, momentum: f64) -> Self {
+        let places = &TunedFactor::PLACES[..Self::places(band)];
+        let most = places.last().map_or(0, |&place| place as usize);
+        // 2 k c_k = ... from (1 - x)(1 - beta x) c' = ((1 + beta) / 2 - beta x) c.
+        let mut c = vec![1.0];
+        for k in 1..=most {
+            let j = k as f64;
+            let before = if k > 1 { c[k - 2] } else { 0.0 };
+            let next =
+                ((1.0 + momentum) * (j - 0.5) * c[k - 1] - momentum * (j - 1.0) * before) / j;
+            c.push(next.clamp(0.0, c[k - 1]));
+        }
+        let values = places.iter().map(|&place| c[place as usize]).collect();
+        Self { band, values }
+    }
+
+    /// As a factor.
+    pub(super) fn factor(&self) -> Option<TunedFactor> {
+        TunedFactor::new(self.band, &self.values).ok()
+    }
+
+    /// The coefficients, and the decrements d_k as (first, last, value).
+    fn lines(&self, len: usize) -> (Vec<f64>, Vec<(usize, usize, f64)>) {
+        let band = (self.band as usize).min(len);
+        let mut c = vec![1.0];
+        let mut lines = Vec::new();
+        let (mut from, mut high) = (0_usize, 1.0);
+        for (&to, &low) in TunedFactor::PLACES.iter().zip(&self.values) {
+            let to = to as usize;
+            let slope = (high - low) / (to - from) as f64;
+            let last = to.min(band.saturating_sub(1));
+            c.extend((from + 1..=last).map(|k| high - slope * (k - from) as f64));
+            if last > from {
+                lines.push((from + 1, last, slope));
+            }
+            (from, high) = (to, low);
+        }
+        // Past the places given, and past the band: 0.
+        let end = c.len();
+        lines.push((end, end, c[end - 1]));
+        (c, lines)
+    }
+}
+
+impl Workload {
+    /// Steps of all epochs.
+    pub(super) fn steps(&self) -> u64 {
+        self.epochs * self.slices
+    }
+
+    /// How much noise a factor leaves.
+    pub(super) fn error(&self, knots: &Knots) -> Error {
+        let len = self.steps() as usize;
+        let (c, lines) = knots.lines(len);
+        // Sums of the first column of B = 1/((1 - x) C): b_m = sum of d_k b_(m-k).
+        let mut sums = Vec::with_capacity(len + 1);
+        sums.push(0.0);
+        let (mut moved, mut mean, mut last) = (0.0, 0.0, 0.0);
+        for m in 0..len {
+            let b = if m == 0 {
+                1.0
+            } else {
+                let reached = lines.iter().take_while(|(first, ..)| *first <= m);
+                reached
+                    .map(|&(first, until, d)| {
+                        d * (sums[m - first + 1] - sums[m.saturating_sub(until)])
+                    })
+                    .sum()
+            };
+            sums.push(sums[m] + b);
+            moved = self.momentum * moved + b;
+            last += moved * moved;
+            mean += moved * moved * (len - m) as f64 / len as f64;
+        }
+        let square = self.squared_sensitivity(&c);
+        Error {
+            mean: square * mean,
+            last: square * last,
+        }
+    }
+
+    /// Of the participations 0, b, 2b, ...: what the curator computes of the rounded coefficients.
+    fn squared_sensitivity(&self, c: &[f64]) -> f64 {
+        let (len, apart) = (self.steps() as usize, self.slices as usize);
+        let at = |t: usize| c.get(t).copied().unwrap_or(0.0);
+        let mut rows = vec![0.0; len];
+        let mut square = 0.0;
+        for t in 0..len {
+            rows[t] = at(t) + t.checked_sub(apart).map_or(0.0, |before| rows[before]);
+            square += rows[t] * rows[t];
+        }
+        square
+    }
+
+    /// Noise of the last point over that of as many steps on all records at the same budget, along a direction in which nothing is
+    /// forgotten: at least 1, but for what a velocity still holds at the end.
+    pub(super) fn relative(&self, error: &Error) -> f64 {
+        let len = self.steps();
+        let beta = self.momentum;
+        // How far steps of length 1 go: each record has a share of epochs/len in it.
+        let left = (1.0 - beta.powf(len as f64)) * beta / (1.0 - beta);
+        let reach = (len as f64 - left) / (1.0 - beta);
+        error.last.sqrt() * len as f64 / (self.epochs as f64 * reach)
+    }
+
+    /// The factor of this band with the least mean error, as far as a search by coordinates finds it: never a worse one than the better
+    /// of the two square roots.
+    pub(super) fn tuned(&self, band: u64) -> Knots {
+        let log = |knots: &Knots| self.error(knots).mean.ln();
+        let mut best = Knots::square_root(band, self.momentum);
+        let mut least = log(&best);
+        let plain = Knots::square_root(band, 0.0);
+        let plainly = log(&plain);
+        if plainly < least {
+            (best, least) = (plain, plainly);
+        }
+        let mut change = COARSE;
+        while change >= FINE {
+            let mut gained = 0.0;
+            for place in 0..best.values.len() {
+                for by in [change, -change] {
+                    // With the ones after it in proportion, and alone.
+                    for whole in [true, false] {
+                        let Some(next) = best.changed(place, by, whole) else {
+                            continue;
+                        };
+                        let found = log(&next);
+                        if found < least {
+                            gained += least - found;
+                            (best, least) = (next, found);
+                        }
+                    }
+                }
+            }
+            if gained < 1e-4 {
+                change /= 2.0;
+            }
+        }
+        best
+    }
+}
+
+impl Knots {
+    /// One coefficient (and the ones after it in proportion) times 1 + `by`, within its neighbours.
+    fn changed(&self, place: usize, by: f64, whole: bool) -> Option<Self> {
+        let mut next = self.clone();
+        let before = if place == 0 {
+            1.0
+        } else {
+            self.values[place - 1]
+        };
+        let after = self.values.get(place + 1).copied().unwrap_or(0.0);
+        let value = (self.values[place] * (1.0 + by)).min(before);
+        let value = if whole { value } else { value.max(after) };
+        if value == self.values[place] || self.values[place] <= 0.0 {
+            return None;
+        }
+        let ratio = value / self.values[place];
+        next.values[place] = value;
+        if whole {
+            for later in &mut next.values[place + 1..] {
+                *later = (*later * ratio).min(value);
+            }
+        }
+        Some(next)
+    }
+}
