@@ -254,7 +254,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         wanted.public_shares(groups, &source.schema)?;
     }
     let given = (args.test.is_some(), args.ledger.path().is_some());
-    args.hold_out.check(&source.schema, args.adjacency, given)?;
+    args.hold_out.check(args.adjacency, given)?;
     if source.schema.is_draft() && !args.accept_draft {
         return Err(CliError::flag("--schema", DRAFT_REFUSED));
     }
@@ -300,7 +300,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         (None, None) => Delta::new(DELTA)?,
     };
     let epsilon = args.epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
-    let (data, held_out) = args.hold_out.split(data, epsilon, delta)?;
+    let (data, held_out) = args
+        .hold_out
+        .split((data, source.schema.label()), epsilon, delta)?;
     let facts = PublicFacts::glm(
         data.public_records(),
         fit.dim(data.dim()),

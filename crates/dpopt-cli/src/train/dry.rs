@@ -40,7 +40,9 @@ impl TrainArgs {
             epsilon: epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?,
             delta: delta.map_or_else(|| Delta::new(DELTA), Ok)?,
         };
-        let held = self.hold_out.planned(records, self.adjacency, &budget)?;
+        let held = self
+            .hold_out
+            .planned((records, schema.label()), self.adjacency, &budget)?;
         let row_norm = schema.row_norm();
         let facts = PublicFacts::glm(
             held.as_ref().map_or(records, |(rest, _)| *rest),
