@@ -13,8 +13,8 @@
 //!
 //! A closed form is a [`Problem`], a [`SecondOrderProblem`] or a [`GoldsteinProblem`], with its
 //! constants. [`auc`], [`accuracy`], [`majority_accuracy`] and [`log_loss`] say how good a linear
-//! classifier is on public data, [`Confusion`] how well several classes are told apart, and [`PrivateEvaluation`] how good scores of
-//! two classes are on private records.
+//! classifier is on public data, [`Confusion`] how well several classes are told apart; [`PrivateEvaluation`],
+//! [`ClassesPlan`] and [`NumberPlan`] say how good models of two classes, of several and of a number are on private records.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod confusion;
@@ -41,8 +41,9 @@ pub use confusion::{Confusion, class_of, largest};
 pub use dpopt_solver::KlCondition;
 pub use error::CertificateError;
 pub use evaluation::{
-    BinaryConfusion, Calibrated, Evaluation, EvaluationCounts, EvaluationError, EvaluationSettings,
-    Measured, OfPopulation, PrivateEvaluation, RocPoint,
+    BinaryConfusion, Calibrated, ClassCounts, ClassesEvaluation, ClassesPlan, Evaluation,
+    EvaluationCounts, EvaluationError, EvaluationSettings, MeanOf, Measured, NumberEvaluation,
+    NumberPlan, NumberSums, OfPopulation, PrivateEvaluation, ReleasedTable, RocPoint, TallyPlan,
 };
 pub use first::{FirstOrder, first_order};
 pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};

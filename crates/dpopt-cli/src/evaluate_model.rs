@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::args;
 use crate::artefacts::{Readers, may_write, write_new};
 use crate::error::CliError;
-use crate::evaluated::{Evaluated, Planned, check_label};
+use crate::evaluated::{Evaluated, Planned};
 use crate::input::{self, Input};
 use crate::ledger::{LedgerArgs, Shared};
 use crate::model::Model;
@@ -24,7 +24,7 @@ use crate::summary::{paragraph, print, print_json};
 /// Flags of `dpopt evaluate`.
 #[derive(Debug, Args)]
 pub(crate) struct EvaluateArgs {
-    /// Model of two classes, written by `dpopt train --out`
+    /// Model written by `dpopt train --out`
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
     /// Private records that it is evaluated on, and was not trained on; `-`: a table on standard input
@@ -46,7 +46,7 @@ pub(crate) struct EvaluateArgs {
     /// Public size to plan with; required where the model's adjacency hides the true one
     #[arg(long, value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
     public_records: Option<u64>,
-    /// Bins of scores that records are counted in: an even number. Default: by the number of records and the noise
+    /// Bins of scores of two classes that records are counted in: an even number. Default: by the number of records and the noise
     #[arg(long, value_name = "B", allow_hyphen_values = true)]
     bins: Option<usize>,
     #[command(flatten)]
@@ -87,7 +87,6 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         may_write(out, "--out", false)?;
     }
     let model = Model::load(&args.model)?;
-    check_label(model.schema.label(), "--model")?;
     let adjacency = model.privacy.adjacency;
     if !adjacency.record_count_is_public() && args.public_records.is_none() {
         let problem = format!(
@@ -112,7 +111,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         path: input.name(),
         source,
     })?;
-    let data = data.with_label_bound(clip(1.0)?);
+    let data = data.with_label_bound(clip(model.schema.label().largest_code())?);
     let Some(fit) = model.fit() else {
         return Err(CliError::flag("--model", "its loss has no score"));
     };
@@ -121,18 +120,18 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         (data.public_records(), adjacency),
         (args.epsilon, args.delta),
         1.0,
-        args.bins,
+        (model.schema.label(), args.bins),
     )?;
     let plan = planned.of_model(&fit, &point, data.row_norm())?;
     let mut curator = Curator::protected(adjacency)?;
     if let Some(ledger) = ledger {
-        let file = ledger.open(Access::FullBatch, plan.spend().event())?;
+        let file = ledger.open(Access::FullBatch, plan.tally().spend().event())?;
         let file = file.with_note(args.ledger.note(None)?);
         curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
     }
-    let released = planned.release(&plan, &data, (&fit, &point), curator)?;
+    let released = planned.release(&plan, &data, (&fit, &point), (curator, None))?;
     let of = (data.public_records(), None);
-    let evaluated = Evaluated::new(&released.counts, &released.guarantee, &model.schema, of);
+    let evaluated = Evaluated::new(released.told, &released.guarantee, &model.schema, of);
     let json = Json {
         format: FORMAT,
         evaluated: &evaluated,
@@ -155,7 +154,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
 }
 
 fn words(of: &Evaluated) -> String {
-    let mut out = of.lines().into_bytes();
+    let mut out = of.evaluation.lines(&of.classes).into_bytes();
     let privacy = &of.privacy;
     // Writing to a `Vec` can't fail.
     let _ = paragraph(&mut out, &of.of());

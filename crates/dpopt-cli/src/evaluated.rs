@@ -1,11 +1,11 @@
 //! A private evaluation: what it says, in numbers and in words.
 
-use std::fmt::Write as _;
+use std::num::NonZeroUsize;
 
 use dpopt::certify::{
-    Evaluation, EvaluationCounts, EvaluationError, EvaluationSettings, Measured, PrivateEvaluation,
+    ClassesPlan, EvaluationError, EvaluationSettings, NumberPlan, PrivateEvaluation, TallyPlan,
 };
-use dpopt::data::tabular::{Label, Schema};
+use dpopt::data::tabular::{Label, LabelKind, Schema};
 use dpopt::linalg::{Row, norm};
 use dpopt::nonconvex::Stop;
 use dpopt::oracle::{Glm, PrivateData};
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::CliError;
 use crate::fit::Fit;
 use crate::statement::Statement;
+use crate::told::Told;
 
 /// An interval misses with at most this probability.
 pub(crate) const FAILURE: f64 = 0.05;
@@ -31,8 +32,11 @@ pub(crate) struct Evaluated {
     /// Of the records that were held out, where they were drawn from a table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) held_out: Option<HeldOutRecords>,
+    /// Names of several classes, in the order of the numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) classes: Vec<String>,
     #[serde(flatten)]
-    pub(crate) evaluation: Evaluation,
+    pub(crate) evaluation: Told,
     /// Of the evaluation alone.
     pub(crate) privacy: Statement,
     /// What was released, for a second accountant.
@@ -48,13 +52,67 @@ pub(crate) struct HeldOutRecords {
     pub(crate) seed: u64,
 }
 
+/// What is evaluated, by the label.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Scores of two classes, in so many bins.
+    Scores(Option<usize>),
+    /// So many classes.
+    Classes(usize),
+    /// A number on a range of this width.
+    Number(f64),
+}
+
+impl Kind {
+    fn of(label: &Label, bins: Option<usize>) -> Result<Self, CliError> {
+        let kind = match &label.kind {
+            LabelKind::Several(several) => Self::Classes(several.values.len()),
+            LabelKind::Number(range) => Self::Number(2.0 * range.half()),
+            _ => return Ok(Self::Scores(bins)),
+        };
+        if bins.is_none() {
+            return Ok(kind);
+        }
+        let what = match kind {
+            Self::Number(_) => "is a number, whose errors are added up".to_owned(),
+            _ => format!("has {} values", label.values().len()),
+        };
+        let problem = format!(
+            "bins are of the score of two classes, and the label {:?} {what}; leave it out",
+            label.column
+        );
+        Err(CliError::flag("--bins", problem))
+    }
+}
+
 /// A planned evaluation, before the model is known.
 pub(crate) struct Planned {
     records: u64,
     adjacency: Adjacency,
     mu: Mu,
-    bins: Option<usize>,
+    kind: Kind,
     delta: Delta,
+}
+
+/// The plan for a model.
+pub(crate) enum OfModel {
+    /// Of two classes.
+    Scores(PrivateEvaluation),
+    /// Of several.
+    Classes(ClassesPlan),
+    /// Of a number.
+    Number(NumberPlan),
+}
+
+impl OfModel {
+    /// What it costs.
+    pub(crate) fn tally(&self) -> &TallyPlan {
+        match self {
+            Self::Scores(plan) => &plan.tally,
+            Self::Classes(plan) => &plan.tally,
+            Self::Number(plan) => &plan.tally,
+        }
+    }
 }
 
 impl Planned {
@@ -63,7 +121,7 @@ impl Planned {
         (records, adjacency): (u64, Adjacency),
         (epsilon, delta): (Epsilon, Delta),
         share: f64,
-        bins: Option<usize>,
+        (label, bins): (&Label, Option<usize>),
     ) -> Result<Self, CliError> {
         // Rounded down by more than the accountant rounds up.
         let mu = gdp::mu_for(epsilon, delta)?.get() * share.sqrt() * (1.0 - 1e-9);
@@ -71,27 +129,51 @@ impl Planned {
             records,
             adjacency,
             mu: Mu::new(mu)?,
-            bins,
+            kind: Kind::of(label, bins)?,
             delta,
         };
-        // Of any model: only the edges depend on which.
+        // Of any model: only edges and caps depend on which.
         planned.plan(RANGE, None)?;
         Ok(planned)
     }
 
-    /// Half of the width of the interval of the accuracy.
-    pub(crate) fn accuracy_half_width(&self) -> Result<f64, CliError> {
-        Ok(self.plan(RANGE, Some(LARGEST_SCORE))?.accuracy_half_width())
+    /// How well it will tell the first of its numbers.
+    pub(crate) fn foretold(&self) -> Result<String, CliError> {
+        Ok(match self.plan(RANGE, Some(LARGEST_SCORE))? {
+            OfModel::Scores(plan) => {
+                format!("the accuracy to about +-{:.4}", plan.accuracy_half_width())
+            }
+            OfModel::Classes(plan) => {
+                format!("the accuracy to about +-{:.4}", plan.accuracy_half_width())
+            }
+            OfModel::Number(plan) => format!(
+                "the mean absolute error to about +-{:.4}",
+                plan.error_half_width()
+            ),
+        })
     }
 
-    fn plan(&self, range: f64, loss_cap: Option<f64>) -> Result<PrivateEvaluation, CliError> {
-        let of = EvaluationSettings {
-            bins: self.bins,
-            range,
-            loss_cap,
-            failure: FAILURE,
+    fn plan(&self, range: f64, loss_cap: Option<f64>) -> Result<OfModel, CliError> {
+        let of = (self.records, self.adjacency);
+        let plan = match self.kind {
+            Kind::Scores(bins) => {
+                let settings = EvaluationSettings {
+                    bins,
+                    range,
+                    loss_cap,
+                    failure: FAILURE,
+                };
+                PrivateEvaluation::new(self.records, self.adjacency, self.mu, &settings)
+                    .map(OfModel::Scores)
+            }
+            Kind::Classes(classes) => {
+                ClassesPlan::new(of, self.mu, classes, (loss_cap, FAILURE)).map(OfModel::Classes)
+            }
+            Kind::Number(width) => {
+                NumberPlan::new(of, self.mu, width, FAILURE).map(OfModel::Number)
+            }
         };
-        PrivateEvaluation::new(self.records, self.adjacency, self.mu, &of).map_err(CliError::from)
+        plan.map_err(CliError::from)
     }
 
     /// For a released point.
@@ -100,16 +182,22 @@ impl Planned {
         fit: &Fit,
         point: &[f64],
         row_norm: f64,
-    ) -> Result<PrivateEvaluation, CliError> {
+    ) -> Result<OfModel, CliError> {
         // No score of a linear model is larger.
         let largest = match (fit.network, fit.link) {
             (None, None) => norm(point) * row_norm,
             _ => f64::INFINITY,
         };
-        let cap = fit
-            .name()
-            .is_logistic_score()
-            .then(|| Glm::Logistic.value(-largest.min(LARGEST_SCORE), 1.0));
+        let worst = |score: f64| Glm::Logistic.value(-score.min(LARGEST_SCORE), 1.0);
+        let cap = match self.kind {
+            // ln(1 + (K - 1) e^g) with g = sqrt(2) |W| |x|, no less than any difference of two outputs.
+            Kind::Classes(classes) => {
+                let others = (classes.max(2) as f64 - 1.0).ln();
+                Some(worst(std::f64::consts::SQRT_2 * largest + others))
+            }
+            Kind::Scores(_) => fit.name().is_logistic_score().then(|| worst(largest)),
+            Kind::Number(_) => None,
+        };
         self.plan(largest.clamp(0.1, RANGE), cap)
     }
 
@@ -117,21 +205,35 @@ impl Planned {
     /// which is the last result.
     pub(crate) fn release(
         &self,
-        plan: &PrivateEvaluation,
+        plan: &OfModel,
         data: &PrivateData,
         (fit, point): (&Fit, &[f64]),
-        mut curator: Curator,
+        (mut curator, threads): (Curator, Option<NonZeroUsize>),
     ) -> Result<Released, CliError> {
         curator
-            .reserve(&plan.spend())
+            .reserve(&plan.tally().spend())
             .map_err(|refused| CliError::from_run(refused.into()))?;
         let guarantee = curator.guarantee(self.delta)?;
-        let threads = std::thread::available_parallelism();
-        let threads = threads.unwrap_or(std::num::NonZeroUsize::MIN);
+        let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let threads = threads.unwrap_or_else(all);
         let score = |row: Row<'_>| fit.score(row, point);
-        let (counts, mut curator) = plan.release(data, score, curator, threads)?;
+        let outputs = |row: Row<'_>| fit.outputs(row, point).unwrap_or_default();
+        let (told, mut curator) = match plan {
+            OfModel::Scores(plan) => {
+                let (counts, curator) = plan.release(data, score, curator, threads)?;
+                (Told::Scores(Box::new(counts.evaluation())), curator)
+            }
+            OfModel::Classes(plan) => {
+                let (counts, curator) = plan.release(data, outputs, curator, threads)?;
+                (Told::Classes(counts.evaluation()), curator)
+            }
+            OfModel::Number(plan) => {
+                let (sums, curator) = plan.release(data, score, curator, threads)?;
+                (Told::Number(sums.evaluation()), curator)
+            }
+        };
         Ok(Released {
-            counts,
+            told,
             guarantee,
             settled: curator.settle(),
         })
@@ -140,14 +242,14 @@ impl Planned {
 
 /// What was released, and whether the ledger heard that it was all.
 pub(crate) struct Released {
-    pub(crate) counts: EvaluationCounts,
+    pub(crate) told: Told,
     pub(crate) guarantee: Guarantee,
     pub(crate) settled: Result<Event, Refused>,
 }
 
 impl Evaluated {
     pub(crate) fn new(
-        counts: &EvaluationCounts,
+        told: Told,
         guarantee: &Guarantee,
         schema: &Schema,
         (records, held_out): (u64, Option<HeldOutRecords>),
@@ -162,80 +264,20 @@ impl Evaluated {
             None,
             draft,
         );
+        let several = schema.label().several();
         Self {
             held_out,
-            evaluation: counts.evaluation(),
+            classes: several.map_or_else(Vec::new, |several| several.values.clone()),
+            evaluation: told,
             privacy,
             event: Some(event.clone()),
         }
     }
 
-    /// What the rows of a table say: a name, and a number with its interval.
-    pub(crate) fn rows(&self) -> Vec<(String, String)> {
-        let found = &self.evaluation;
-        let mut rows = vec![
-            ("accuracy", part(&found.accuracy)),
-            ("share of positives", part(&found.positives)),
-            ("area under the ROC curve", part(&found.auc)),
-        ];
-        rows.extend(found.log_loss.as_ref().map(|loss| ("log loss", part(loss))));
-        let table = &found.confusion;
-        rows.extend([
-            ("precision", part(&found.precision)),
-            ("true positives", whole(&table.true_positives)),
-            ("false positives", whole(&table.false_positives)),
-            ("true negatives", whole(&table.true_negatives)),
-            ("false negatives", whole(&table.false_negatives)),
-        ]);
-        if let Some(of) = &found.population {
-            rows.push(("accuracy in the population", part(&of.accuracy)));
-            rows.push(("area in the population", part(&of.auc)));
-            rows.extend(
-                of.log_loss
-                    .as_ref()
-                    .map(|loss| ("log loss in the population", part(loss))),
-            );
-        }
-        let rows = rows.into_iter();
-        rows.map(|(name, value)| (name.to_owned(), value)).collect()
-    }
-
-    /// Lines of the ROC curve: threshold, false and true positive rate.
-    pub(crate) fn roc(&self) -> Vec<Vec<String>> {
-        let points = self.evaluation.roc.iter();
-        points
-            .map(|point| {
-                vec![
-                    format!("{:.3}", point.threshold),
-                    part(&point.false_positive_rate),
-                    part(&point.true_positive_rate),
-                ]
-            })
-            .collect()
-    }
-
-    /// Lines of the calibration table: predicted probabilities, records, share of positives.
-    pub(crate) fn calibration(&self) -> Vec<Vec<String>> {
-        let probability = |score: f64| 1.0 / (1.0 + (-score).exp());
-        let bins = self.evaluation.calibration.iter();
-        bins.map(|bin| {
-            vec![
-                format!(
-                    "{:.3} to {:.3}",
-                    bin.above.map_or(0.0, probability),
-                    bin.up_to.map_or(1.0, probability)
-                ),
-                format!("{:.0}", bin.records),
-                part(&bin.positives),
-            ]
-        })
-        .collect()
-    }
-
     /// What it is of, and what its intervals are.
     pub(crate) fn of(&self) -> String {
-        let confidence = 100.0 * (1.0 - self.evaluation.failure);
-        let of = match (&self.held_out, self.evaluation.records) {
+        let confidence = 100.0 * (1.0 - self.evaluation.failure());
+        let of = match (&self.held_out, self.evaluation.records()) {
             (Some(held), _) => format!(
                 "{} records that were drawn by seed {} and not trained on",
                 held.records, held.seed
@@ -243,12 +285,9 @@ impl Evaluated {
             (None, Some(records)) => format!("{records} records"),
             (None, None) => "records whose number is protected".to_owned(),
         };
-        let cap = self.evaluation.loss_cap.map_or(String::new(), |cap| {
-            format!("; log losses are capped at {cap:.2}")
-        });
         format!(
-            "Of {of}, with noise. Each number is in its interval with {confidence} % probability over the noise, whatever the records are; \
-             the four counts hold together{cap}."
+            "Of {of}, with noise. Each number is in its interval with {confidence} % probability over the noise, whatever the records are; {}.",
+            self.evaluation.covers()
         )
     }
 
@@ -262,80 +301,6 @@ impl Evaluated {
             )
         })
     }
-
-    /// In lines for the terminal, the first of them short.
-    pub(crate) fn lines(&self) -> String {
-        let found = &self.evaluation;
-        let mut text = format!("Evaluation accuracy {}", part(&found.accuracy));
-        // Writing to a `String` can't fail.
-        let _ = writeln!(text, ", AUC {}", part(&found.auc));
-        if let Some(loss) = &found.log_loss {
-            let _ = writeln!(text, "           log loss {}", part(loss));
-        }
-        let table = &found.confusion;
-        let _ = writeln!(
-            text,
-            "           called positive: {} rightly, {} wrongly;\n           negative: {} rightly, {} wrongly",
-            whole(&table.true_positives),
-            whole(&table.false_positives),
-            whole(&table.true_negatives),
-            whole(&table.false_negatives)
-        );
-        if let Some(of) = &found.population {
-            let _ = writeln!(
-                text,
-                "           of the population, if records are independent draws:\n           accuracy {}, AUC {}",
-                part(&of.accuracy),
-                part(&of.auc)
-            );
-        }
-        text
-    }
-}
-
-/// 0.8512 (0.8401 to 0.8623).
-fn part(of: &Measured) -> String {
-    format!(
-        "{:.4} ({:.4} to {:.4})",
-        of.estimate,
-        down(of.low),
-        up(of.high)
-    )
-}
-
-fn whole(of: &Measured) -> String {
-    format!(
-        "{:.0} ({:.0} to {:.0})",
-        of.estimate,
-        of.low.floor(),
-        of.high.ceil()
-    )
-}
-
-/// To four decimals, outwards.
-fn down(value: f64) -> f64 {
-    (value * 1e4).floor() / 1e4
-}
-
-fn up(value: f64) -> f64 {
-    (value * 1e4).ceil() / 1e4
-}
-
-/// Refuses labels that are numbers.
-pub(crate) fn check_label(label: &Label, flag: &'static str) -> Result<(), CliError> {
-    if label.classes().is_some() {
-        return Ok(());
-    }
-    let kind = match label.several() {
-        Some(several) => format!("has {} values", several.values.len()),
-        None => "is a number".to_owned(),
-    };
-    let problem = format!(
-        "an evaluation counts records of two classes, and the label {:?} {kind}; declare a part of the records public and give it \
-         as a --test of `dpopt train`",
-        label.column
-    );
-    Err(CliError::flag(flag, problem))
 }
 
 impl From<EvaluationError> for CliError {

@@ -1,14 +1,16 @@
 //! Records that are held out of training, and what the model is worth on them.
 
+use std::num::NonZeroUsize;
+
 use clap::Args;
-use dpopt::data::tabular::Schema;
+use dpopt::data::tabular::{Label, Schema};
 use dpopt::nonconvex::Budget;
 use dpopt::oracle::{DataError, PrivateData, PublicOrder};
 use dpopt::privacy::{Adjacency, Curator, Delta, Epsilon, Guarantee, Refused};
 
 use crate::args;
 use crate::error::CliError;
-use crate::evaluated::{Evaluated, HeldOutRecords, Planned, check_label};
+use crate::evaluated::{Evaluated, HeldOutRecords, Planned};
 use crate::fit::Fit;
 
 /// Flags of a hold-out.
@@ -18,8 +20,8 @@ pub(crate) struct HoldOutArgs {
     /// (with --evaluate)
     #[arg(long, value_name = "SHARE", value_parser = args::probability, allow_hyphen_values = true)]
     holdout: Option<f64>,
-    /// Evaluate the model on the records that were held out, with noise: accuracy, AUC, log loss, confusion, ROC and calibration tables, each
-    /// number with an interval. A record is in one part, so that this takes nothing from training: SHARE is of the squared mu of the
+    /// Evaluate the model on the records that were held out, with noise: accuracy, AUC, log loss, confusion, ROC and calibration tables, or
+    /// recalls of several classes, or errors of a number, each with an interval. A record is in one part, so that this takes nothing from training: SHARE is of the squared mu of the
     /// budget, on the hold-out, and all of it unless said (less leaves room for `dpopt evaluate` later)
     #[arg(long, value_name = "SHARE", num_args = 0..=1, default_missing_value = "1", value_parser = share)]
     evaluate: Option<f64>,
@@ -32,7 +34,7 @@ pub(crate) struct HoldOutArgs {
         allow_hyphen_values = true
     )]
     holdout_seed: Option<u64>,
-    /// Bins of scores that an evaluation counts records in: an even number. Default: by the number of records and the noise
+    /// Bins of scores of two classes that an evaluation counts records in: an even number. Default: by the number of records and the noise
     #[arg(
         long,
         value_name = "B",
@@ -80,7 +82,6 @@ impl HoldOutArgs {
     /// Refuses what can't be, before a record is read. `test`, `ledger`: whether they were given.
     pub(crate) fn check(
         self,
-        schema: &Schema,
         adjacency: Adjacency,
         (test, ledger): (bool, bool),
     ) -> Result<(), CliError> {
@@ -115,7 +116,6 @@ impl HoldOutArgs {
                  with `dpopt evaluate --ledger`",
             );
         }
-        check_label(schema.label(), "--evaluate")?;
         if adjacency == Adjacency::ReplaceOne {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl HoldOutArgs {
     /// How many of so many records would be trained on, and what the evaluation of the others would tell, in words.
     pub(crate) fn planned(
         self,
-        records: u64,
+        (records, label): (u64, &Label),
         adjacency: Adjacency,
         budget: &Budget,
     ) -> Result<Option<(u64, String)>, CliError> {
@@ -161,16 +161,16 @@ impl HoldOutArgs {
             ));
         }
         let budget = (budget.epsilon, budget.delta);
-        let planned = Planned::new((held, adjacency), budget, share, self.bins)?;
-        let half = planned.accuracy_half_width()?;
-        let words = format!("of {held} records held out: the accuracy to about +-{half:.4}");
+        let planned = Planned::new((held, adjacency), budget, share, (label, self.bins))?;
+        let told = planned.foretold()?;
+        let words = format!("of {held} records held out: {told}");
         Ok(Some((records - held, words)))
     }
 
     /// The records to train on, and those that are held out, with a plan for them.
     pub(crate) fn split(
         self,
-        data: PrivateData,
+        (data, label): (PrivateData, &Label),
         epsilon: Epsilon,
         delta: Delta,
     ) -> Result<(PrivateData, Option<HeldOut>), CliError> {
@@ -192,15 +192,16 @@ impl HoldOutArgs {
             bins: self.bins,
         };
         // Refused now, if it can't be made.
-        held.plan(epsilon, delta)?;
+        held.plan(label, epsilon, delta)?;
         Ok((data, Some(held)))
     }
 }
 
 impl HeldOut {
-    fn plan(&self, epsilon: Epsilon, delta: Delta) -> Result<Planned, CliError> {
+    fn plan(&self, label: &Label, epsilon: Epsilon, delta: Delta) -> Result<Planned, CliError> {
         let of = (self.data.public_records(), self.data.adjacency());
-        Planned::new(of, (epsilon, delta), self.share, self.bins)
+        let how = (label, self.bins);
+        Planned::new(of, (epsilon, delta), self.share, how)
     }
 
     /// Evaluates a released point, by a curator of its own, for no more than the run's guarantee: so that is the guarantee of both.
@@ -209,19 +210,20 @@ impl HeldOut {
         fit: &Fit,
         point: &[f64],
         (schema, run): (&Schema, &Guarantee),
+        threads: Option<NonZeroUsize>,
     ) -> Result<Evaluated, CliError> {
-        let planned = self.plan(Epsilon::new(run.epsilon())?, run.delta())?;
+        let planned = self.plan(schema.label(), Epsilon::new(run.epsilon())?, run.delta())?;
         let plan = planned.of_model(fit, point, self.data.row_norm())?;
         let curator = Curator::protected(self.data.adjacency())?;
         // There is no ledger to settle with.
-        let released = planned.release(&plan, &self.data, (fit, point), curator)?;
+        let released = planned.release(&plan, &self.data, (fit, point), (curator, threads))?;
         let records = self.data.public_records();
         let held_out = HeldOutRecords {
             records,
             seed: self.seed,
         };
         Ok(Evaluated::new(
-            &released.counts,
+            released.told,
             &released.guarantee,
             schema,
             (records, Some(held_out)),

@@ -51,6 +51,7 @@ mod source;
 mod statement;
 mod summary;
 mod tell;
+mod told;
 mod trace;
 mod train;
 

@@ -402,7 +402,7 @@ impl Summary<'_> {
             writeln!(out, " on {} records", metrics.test_records)?;
         }
         if let Some(evaluated) = self.evaluation {
-            write!(out, "{}", evaluated.lines())?;
+            write!(out, "{}", evaluated.evaluation.lines(&evaluated.classes))?;
             paragraph(out, &evaluated.of())?;
         }
         if let Some(by_group) = self.by_group {

@@ -270,7 +270,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         wanted.public_shares(groups, &source.schema)?;
     }
     let given = (args.test.is_some(), args.ledger.path().is_some());
-    args.hold_out.check(&source.schema, args.adjacency, given)?;
+    args.hold_out.check(args.adjacency, given)?;
     if source.schema.is_draft() && !args.accept_draft {
         return Err(CliError::flag("--schema", DRAFT_REFUSED));
     }
@@ -316,7 +316,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         (None, None) => Delta::new(DELTA)?,
     };
     let epsilon = args.epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
-    let (data, held_out) = args.hold_out.split(data, epsilon, delta)?;
+    let (data, held_out) = args
+        .hold_out
+        .split((data, source.schema.label()), epsilon, delta)?;
     let facts = PublicFacts::glm(
         data.public_records(),
         fit.dim(data.dim()),
@@ -479,8 +481,14 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         // A failure here is met again, and told, there.
         let _ = json_text(&model).and_then(|text| out.put(MODEL, &text));
     }
-    let evaluation =
-        held_out.map(|held| held.evaluate(&fit, &outcome.point, (&source.schema, guarantee)));
+    let evaluation = held_out.map(|held| {
+        held.evaluate(
+            &fit,
+            &outcome.point,
+            (&source.schema, guarantee),
+            args.threads,
+        )
+    });
     let (evaluation, unevaluated) = match evaluation.transpose() {
         Ok(evaluation) => (evaluation, None),
         Err(error) => (None, Some(error)),

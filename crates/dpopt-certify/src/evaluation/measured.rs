@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::ratio::Ratio;
+
 /// A number of these records, with an interval for it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -11,4 +13,14 @@ pub struct Measured {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+}
+
+impl Measured {
+    pub(super) fn of(ratio: &Ratio, ends: [f64; 2]) -> Self {
+        Self {
+            estimate: ratio.estimate(ends),
+            low: ends[0],
+            high: ends[1],
+        }
+    }
 }

@@ -1,12 +1,17 @@
-//! How good scores of two classes are on private records, by one charged release.
+//! How good a model is on private records, by one charged release.
 //!
-//! What is released are the counts of both classes in public bins of the score (a binned ROC curve) and, where it is wanted, the sum of
-//! the log losses. All else is computed from them: see [`EvaluationCounts::evaluation`]. The argument is in `docs/privacy/evaluation.md`.
+//! Of two classes what is released are the counts of both in public bins of the score (a binned ROC curve) and, where it is wanted, the sum
+//! of the log losses; of several a table of classes and predictions, and sums of right calls and of log losses; of numbers the sums of
+//! errors. All else is computed from them: see [`EvaluationCounts::evaluation`], [`ClassCounts::evaluation`] and
+//! [`NumberSums::evaluation`]. The argument is in `docs/privacy/evaluation.md`.
 
 mod measured;
+mod number;
 mod plan;
 mod ranking;
 mod ratio;
+mod release;
+mod several;
 mod statement;
 #[cfg(test)]
 mod tests;
@@ -14,20 +19,20 @@ mod tests;
 use std::num::NonZeroUsize;
 
 use dpopt_linalg::Row;
-use dpopt_oracle::{BinnedScores, EstimatorError, PrivateData, PrivateMean, Running};
-use dpopt_privacy::{ClipNorm, Curator, Which};
-use dpopt_solver::PublicFacts;
+use dpopt_oracle::{Example, Glm, PrivateData, Tally};
+use dpopt_privacy::Curator;
 
 pub use measured::Measured;
-pub use plan::{EvaluationError, EvaluationSettings, PrivateEvaluation};
+pub use number::{NumberEvaluation, NumberPlan, NumberSums};
+pub use plan::{EvaluationSettings, PrivateEvaluation};
+pub use release::{EvaluationError, MeanOf, TallyPlan};
+pub use several::{ClassCounts, ClassesEvaluation, ClassesPlan, ReleasedTable};
 pub use statement::{
     BinaryConfusion, Calibrated, Evaluation, EvaluationCounts, OfPopulation, RocPoint,
 };
 
-use plan::radius;
-
 impl PrivateEvaluation {
-    /// Releases the counts of these scores, from what the curator has reserved: [`PrivateEvaluation::spend`]. Settling is the caller's.
+    /// Releases the counts of these scores, from what the curator has reserved: [`TallyPlan::spend`]. Settling is the caller's.
     ///
     /// # Privacy
     /// The scores have to be a function of the row and of what is public.
@@ -42,28 +47,21 @@ impl PrivateEvaluation {
         curator: Curator,
         threads: NonZeroUsize,
     ) -> Result<(EvaluationCounts, Curator), EvaluationError> {
-        let (planned, found) = (self.adjacency, data.adjacency());
-        if planned != found {
-            return Err(EvaluationError::OtherAdjacency { planned, found });
-        }
-        let (planned, found) = (self.records, data.public_records());
-        if planned != found {
-            return Err(EvaluationError::OtherData { planned, found });
-        }
-        let loss = BinnedScores::new(score, self.bins, self.loss_cap);
-        let radius = radius(self.loss_cap.is_some());
-        let clip = ClipNorm::new(radius).map_err(EstimatorError::from)?;
-        let mut means = PrivateMean::new(data, loss, curator)?.with_threads(threads);
-        let dim = means.dim();
-        let mut running = Running::new(dim, clip);
-        let at = vec![0.0; dim];
-        let released = running.anchor(&mut means, &at, Which::All, self.noise_multiplier)?;
-        let estimate = released.estimate();
-        let records = self.records as f64;
-        let sums: Vec<f64> = estimate.gradient.iter().map(|x| x * records).collect();
-        let rounding = PublicFacts::rounding(radius, dim);
-        let deviation = estimate.noise_std * records;
-        let counts = EvaluationCounts::new(self, &sums, deviation, rounding);
-        Ok((counts, means.into_curator()))
+        let (bins, cap) = (self.bins, self.loss_cap);
+        let place = |record: Example<'_>, shares: &mut [f64]| {
+            let score = score(record.row);
+            let positive = record.label > 0.0;
+            if let (Some(cap), Some(share)) = (cap, shares.first_mut()) {
+                let loss = Glm::Logistic.value(score, if positive { 1.0 } else { -1.0 });
+                // `min` takes the cap where the loss is no number.
+                *share = loss.min(cap) / cap;
+            }
+            2 * bins.place(score) + usize::from(positive)
+        };
+        let tally = Tally::new(2 * bins.count(), usize::from(cap.is_some()), place);
+        let (sums, curator) = self.tally.release(data, tally, curator, threads)?;
+        let (deviation, rounding) = (sums.deviation, sums.rounding);
+        let counts = EvaluationCounts::new(self, &sums.values, deviation, rounding);
+        Ok((counts, curator))
     }
 }

@@ -1,61 +1,15 @@
-//! The plan: what the release costs, and how large its noise is.
+//! The plan for scores of two classes.
 
-use dpopt_linalg::Row;
-use dpopt_oracle::{AskError, BinnedScores, EstimatorError, ScoreBins, ScoreBinsError};
-use dpopt_privacy::{Adjacency, Event, Mu, NoiseMultiplier, Spend, UnitError};
+use dpopt_oracle::{ScoreBins, Tally};
+use dpopt_privacy::{Adjacency, Mu};
 use serde::Serialize;
+
+use super::release::{EvaluationError, TallyPlan, check};
 
 /// Fewest and most bins that a plan chooses.
 const BINS: [f64; 2] = [4.0, 64.0];
 /// Share of the smaller class that they are chosen for.
 const SMALLER: f64 = 0.125;
-
-/// An evaluation could not be planned or made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EvaluationError {
-    /// A parameter is out of range.
-    #[error("{name} is out of range: {value}")]
-    OutOfRange {
-        /// Name of the parameter.
-        name: &'static str,
-        /// Its value.
-        value: f64,
-    },
-    /// A row of zeros is counted like any other, so the contribution of an erased record does not vanish.
-    #[error(
-        "an evaluation counts records, an erased one too, and {0} adjacency needs contributions that vanish"
-    )]
-    Adjacency(Adjacency),
-    /// The bins.
-    #[error(transparent)]
-    Bins(#[from] ScoreBinsError),
-    /// The noise multiplier.
-    #[error(transparent)]
-    Unit(#[from] UnitError),
-    /// The data are not those that were planned for.
-    #[error("planned for {planned} records, the data have {found}")]
-    OtherData {
-        /// In the plan.
-        planned: u64,
-        /// In the data.
-        found: u64,
-    },
-    /// The data have another adjacency than was planned for, and the noise another size.
-    #[error("planned for {planned} adjacency, the data have {found}")]
-    OtherAdjacency {
-        /// In the plan.
-        planned: Adjacency,
-        /// Of the data.
-        found: Adjacency,
-    },
-    /// The data, or the clip.
-    #[error(transparent)]
-    Data(#[from] EstimatorError),
-    /// The release was refused.
-    #[error(transparent)]
-    Ask(#[from] AskError),
-}
 
 /// What is to be told, from public numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -73,8 +27,9 @@ pub struct EvaluationSettings {
 /// A plan to evaluate scores of two classes once.
 ///
 /// # Formula
-/// Released is S + N(0, s^2 I) with S the sum of the contributions of [`BinnedScores`], s = 2 R z under replace-one and R z under add-remove,
-/// z = 1/mu, R = 1, or sqrt(5/4) with the log loss.
+/// Released is S + N(0, s^2 I) with S the sum of the contributions of a [`Tally`], s = 2 R z under replace-one and R z under add-remove,
+/// z = 1/mu, R = 1, or sqrt(5/4) with the log loss. Of the 2 B cells number 2 k + c is of bin k and class c, 1 for a label above 0; the share is
+/// min(l, M)/M, l = ln(1 + e^(-y z)).
 ///
 /// # Privacy
 /// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/evaluation.md`.
@@ -95,7 +50,7 @@ pub struct EvaluationSettings {
 /// let of = EvaluationSettings { bins: None, range: 2.0, loss_cap: None, failure: 0.05 };
 /// let plan = PrivateEvaluation::new(2000, data.adjacency(), Mu::new(0.5)?, &of)?;
 /// let mut curator = Curator::protected(data.adjacency())?;
-/// curator.reserve(&plan.spend())?;
+/// curator.reserve(&plan.tally.spend())?;
 /// let score = |row: Row<'_>| row.dot(&[2.0, 0.0]);
 /// let (counts, mut curator) = plan.release(&data, score, curator, NonZeroUsize::MIN)?;
 /// curator.settle()?;
@@ -106,20 +61,12 @@ pub struct EvaluationSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PrivateEvaluation {
-    /// z.
-    pub noise_multiplier: NoiseMultiplier,
-    /// Deviation of the noise of one count.
-    pub count_std: f64,
-    /// n; under add-remove a declared number.
-    pub records: u64,
-    /// Of the records.
-    pub adjacency: Adjacency,
+    /// What it costs, and its noise.
+    pub tally: TallyPlan,
     /// Edges.
     pub bins: ScoreBins,
     /// M.
     pub loss_cap: Option<f64>,
-    /// Of each interval.
-    pub failure: f64,
 }
 
 impl PrivateEvaluation {
@@ -137,54 +84,24 @@ impl PrivateEvaluation {
         mu: Mu,
         of: &EvaluationSettings,
     ) -> Result<Self, EvaluationError> {
-        if adjacency == Adjacency::ZeroOut {
-            return Err(EvaluationError::Adjacency(adjacency));
-        }
-        let check = |name, value: f64, fits: bool| match fits {
-            true => Ok(()),
-            false => Err(EvaluationError::OutOfRange { name, value }),
-        };
-        let (failure, cap) = (of.failure, of.loss_cap.unwrap_or(1.0));
-        check(
-            "the failure probability",
-            failure,
-            failure > 0.0 && failure < 1.0,
-        )?;
+        let cap = of.loss_cap.unwrap_or(1.0);
         check("the cap on the log loss", cap, cap > 0.0 && cap.is_finite())?;
-        check("the number of records", records as f64, records > 0)?;
-        let noise_multiplier = NoiseMultiplier::new(1.0 / mu.get())?;
-        let radius = radius(of.loss_cap.is_some());
-        let count_std = adjacency.sum_sensitivity() * radius * noise_multiplier.get();
+        let radius = Tally::radius(2, usize::from(of.loss_cap.is_some()));
+        let tally = TallyPlan::new((records, adjacency), mu, of.failure, radius)?;
         let bins = of.bins.unwrap_or_else(|| {
-            let best = (2f64.sqrt() * SMALLER * records as f64 / count_std).powf(2.0 / 3.0);
+            let best = (2f64.sqrt() * SMALLER * records as f64 / tally.count_std).powf(2.0 / 3.0);
             2 * (0.5 * best.clamp(BINS[0], BINS[1])).round() as usize
         });
         Ok(Self {
-            noise_multiplier,
-            count_std,
-            records,
-            adjacency,
+            tally,
             bins: ScoreBins::new(bins, of.range)?,
             loss_cap: of.loss_cap,
-            failure,
         })
-    }
-
-    /// Its cost.
-    #[must_use]
-    pub fn spend(&self) -> Spend {
-        Spend::Fixed(Event::gaussian(self.noise_multiplier))
     }
 
     /// Half of the width of the interval of the accuracy, where the number of records is public.
     #[must_use]
     pub fn accuracy_half_width(&self) -> f64 {
-        let deviation = self.count_std * (0.5 * self.bins.count() as f64).sqrt();
-        dpopt_solver::normal_reach(0.5 * self.failure) * deviation / self.records as f64
+        self.tally.half_width() * (0.5 * self.bins.count() as f64).sqrt()
     }
-}
-
-/// Of a contribution.
-pub(super) fn radius(with_loss: bool) -> f64 {
-    BinnedScores::<fn(Row<'_>) -> f64>::RADIUS[usize::from(with_loss)]
 }

@@ -138,7 +138,7 @@ impl EvaluationCounts {
     /// All that they say: post-processing, at no cost.
     #[must_use]
     pub fn evaluation(&self) -> Evaluation {
-        let failure = self.plan.failure;
+        let failure = self.plan.tally.failure;
         let bins = self.plan.bins.count();
         let half = bins / 2;
         let (p, q) = (&self.positives, &self.negatives);
@@ -196,8 +196,8 @@ impl EvaluationCounts {
 
     /// The number of records, where it is public.
     fn known(&self) -> Option<u64> {
-        let public = self.plan.adjacency.record_count_is_public();
-        public.then_some(self.plan.records)
+        let public = self.plan.tally.adjacency.record_count_is_public();
+        public.then_some(self.plan.tally.records)
     }
 
     fn noisy(&self) -> Noisy<'_> {
@@ -214,7 +214,7 @@ impl EvaluationCounts {
         let all: f64 = self.positives.iter().chain(&self.negatives).sum();
         // Where the number of records is private it is no larger than this, but with a probability below 1e-15.
         let most = all + 8.0 * self.deviation * (2.0 * self.positives.len() as f64).sqrt();
-        let records = (self.plan.records as f64).max(most);
+        let records = (self.plan.tally.records as f64).max(most);
         records * self.rounding * counts.sqrt()
     }
 
@@ -279,7 +279,7 @@ impl EvaluationCounts {
 
     /// Half of the failure for the noise, half for the draw of the records.
     fn population(&self, records: u64) -> OfPopulation {
-        let half = 0.5 * self.plan.failure;
+        let half = 0.5 * self.plan.tally.failure;
         let reach = normal_reach(0.5 * half);
         let n = records as f64;
         let (p, q) = (&self.positives, &self.negatives);

@@ -141,9 +141,9 @@ fn misses(truth: &Truth, plan: &PrivateEvaluation, ratio: f64, seed: u64) -> [u6
         let noisy: Vec<f64> = sums
             .iter()
             .zip(&noise)
-            .map(|(sum, z)| sum + ratio * plan.count_std * z)
+            .map(|(sum, z)| sum + ratio * plan.tally.count_std * z)
             .collect();
-        let counts = EvaluationCounts::new(plan, &noisy, plan.count_std, 1e-8);
+        let counts = EvaluationCounts::new(plan, &noisy, plan.tally.count_std, 1e-8);
         for name in wrong(&counts.evaluation(), truth) {
             count[NAMES.iter().position(|known| *known == name).unwrap()] += 1;
         }
@@ -211,8 +211,8 @@ fn the_noise_is_twice_as_large_where_a_record_is_replaced() {
     let radius = 1.25f64.sqrt();
     let replaced = plan(100, ReplaceOne, 0.25);
     let removed = plan(100, AddRemove, 0.25);
-    assert!((replaced.count_std - 2.0 * radius / 0.25).abs() < 1e-9);
-    assert!((removed.count_std - radius / 0.25).abs() < 1e-9);
+    assert!((replaced.tally.count_std - 2.0 * radius / 0.25).abs() < 1e-9);
+    assert!((removed.tally.count_std - radius / 0.25).abs() < 1e-9);
 }
 
 /// Half widths where n is public: 1.645 deviations (within 1 %) of s sqrt(B/2)/n for the accuracy and M s/n for the log loss.
@@ -221,9 +221,9 @@ fn widths_are_those_of_the_formulas() {
     let truth = &cases()[0];
     let n = truth.records() as f64;
     let plan = plan(truth.records(), ReplaceOne, 2.0);
-    let counts = EvaluationCounts::new(&plan, &truth.sums(), plan.count_std, 0.0);
+    let counts = EvaluationCounts::new(&plan, &truth.sums(), plan.tally.count_std, 0.0);
     let found = counts.evaluation();
-    let (s, quantile) = (plan.count_std, 1.644_853_6);
+    let (s, quantile) = (plan.tally.count_std, 1.644_853_6);
     for (of, deviation, exact) in [
         (
             found.accuracy,
@@ -258,7 +258,7 @@ fn the_interval_of_the_area_is_of_use() {
         0.0,
     );
     let plan = plan(truth.records(), ReplaceOne, 0.5);
-    let counts = EvaluationCounts::new(&plan, &truth.sums(), plan.count_std, 0.0);
+    let counts = EvaluationCounts::new(&plan, &truth.sums(), plan.tally.count_std, 0.0);
     let found = counts.evaluation().auc;
     let (p, q) = (
         truth.positives.map(f64::from),
@@ -274,7 +274,7 @@ fn the_interval_of_the_area_is_of_use() {
         variance += (below / all_q - area).powi(2) / (all_p * all_p);
         variance += (above / all_p - area).powi(2) / (all_q * all_q);
     }
-    let normal = ties + 2.0 * 1.645 * plan.count_std * variance.sqrt();
+    let normal = ties + 2.0 * 1.645 * plan.tally.count_std * variance.sqrt();
     let width = found.high - found.low;
     assert!(
         width < 2.0 * normal && width > ties,
@@ -311,8 +311,8 @@ fn the_population_is_covered_too() {
         let mut sums = truth(p, q, 0.0).sums();
         sums.iter_mut()
             .zip(&noise)
-            .for_each(|(sum, z)| *sum += plan.count_std * z);
-        let found = EvaluationCounts::new(&plan, &sums, plan.count_std, 1e-8).evaluation();
+            .for_each(|(sum, z)| *sum += plan.tally.count_std * z);
+        let found = EvaluationCounts::new(&plan, &sums, plan.tally.count_std, 1e-8).evaluation();
         let of = found.population.unwrap();
         for (count, (of, exact)) in count.iter_mut().zip([
             (of.accuracy, right),
@@ -341,11 +341,11 @@ fn released(
 ) -> EvaluationCounts {
     let plan = plan(data.public_records(), data.adjacency(), mu);
     let mut curator = Curator::simulated(data.adjacency(), 3);
-    curator.reserve(&plan.spend()).unwrap();
+    curator.reserve(&plan.tally.spend()).unwrap();
     let threads = NonZeroUsize::MIN;
     let (counts, mut curator) = plan.release(data, score, curator, threads).unwrap();
     let spent = curator.settle().unwrap();
-    let z = plan.noise_multiplier;
+    let z = plan.tally.noise_multiplier;
     let leaves: Vec<_> = spent
         .leaves()
         .into_iter()
@@ -434,7 +434,7 @@ fn what_can_not_be_planned_or_released() {
     let data = data(&[[1.0, 0.0]; 5], vec![1.0; 5], ReplaceOne);
     let of = |plan: PrivateEvaluation| {
         let mut curator = Curator::simulated(ReplaceOne, 1);
-        curator.reserve(&plan.spend()).unwrap();
+        curator.reserve(&plan.tally.spend()).unwrap();
         let score = |row: Row<'_>| row.dot(&[1.0, 0.0]);
         plan.release(&data, score, curator, NonZeroUsize::MIN)
             .map(|_| ())

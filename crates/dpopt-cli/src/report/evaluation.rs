@@ -3,44 +3,68 @@
 use dpopt_report::{Mark, Plot, Scale, Series, Size, escape, pairs, table};
 
 use super::ReportInput;
-use crate::evaluated::Evaluated;
+use crate::told::Told;
 
 /// Nothing where there is none.
 pub(super) fn section(input: &ReportInput<'_>) -> String {
     let Some(of) = input.evaluation else {
         return String::new();
     };
-    let roc = table(
-        "",
-        "ROC points: all intervals hold together",
-        &[
-            "Threshold (score)",
-            "False positive rate",
-            "True positive rate",
-        ],
-        &of.roc(),
-    );
-    let calibration = table(
-        "",
-        "Calibration: all intervals hold together; counts are released ones and may be below 0",
-        &["Predicted probability", "Records", "Share of positives"],
-        &of.calibration(),
-    );
+    let (told, names) = (&of.evaluation, &of.classes);
+    let classes = told.table(names).map_or(String::new(), |(head, lines)| {
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let title =
+            "Records by class (rows) and prediction (columns): released counts, below 0 maybe";
+        table("", title, &head, &lines)
+    });
+    let shown = |lines: Vec<Vec<String>>, of: fn(&[Vec<String>]) -> String| match lines.is_empty() {
+        true => String::new(),
+        false => of(&lines),
+    };
+    let roc = |lines: &[Vec<String>]| {
+        table(
+            "",
+            "ROC points: all intervals hold together",
+            &[
+                "Threshold (score)",
+                "False positive rate",
+                "True positive rate",
+            ],
+            lines,
+        )
+    };
+    let calibration = |lines: &[Vec<String>]| {
+        table(
+            "",
+            "Calibration: all intervals hold together; counts are released ones and may be below 0",
+            &["Predicted probability", "Records", "Share of positives"],
+            lines,
+        )
+    };
     let beside = of.beside_the_run();
     let beside = beside.map_or(String::new(), |words| {
         format!("<p>{}</p>\n", escape(&words))
     });
     format!(
-        "<section>\n<h2>Private evaluation</h2>\n<p>{}</p>\n{beside}{}{}{roc}{calibration}</section>\n",
+        "<section>\n<h2>Private evaluation</h2>\n<p>{}</p>\n{beside}{}{}{}{}{classes}</section>\n",
         escape(&of.of()),
-        pairs("", "On records that were held out, with noise", &of.rows()),
-        curve(of),
+        pairs(
+            "",
+            "On records that were held out, with noise",
+            &told.rows(names)
+        ),
+        curve(told),
+        shown(told.roc(), roc),
+        shown(told.calibration(), calibration),
     )
 }
 
 /// The ROC curve through the estimates, and how high and low it may be above each.
-fn curve(of: &Evaluated) -> String {
-    let points = &of.evaluation.roc;
+fn curve(of: &Told) -> String {
+    let points = of.curve();
+    if points.is_empty() {
+        return String::new();
+    }
     let line = |rate: fn(&dpopt::certify::RocPoint) -> f64| -> Vec<(f64, f64)> {
         let inner = points.iter();
         let inner = inner.map(|point| (point.false_positive_rate.estimate, rate(point)));

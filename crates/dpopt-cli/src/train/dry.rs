@@ -44,7 +44,9 @@ impl TrainArgs {
         };
         let in_a_file = source.stays_in_a_file(self.in_place);
         self.hold_out.check_memory(in_a_file, records)?;
-        let held = self.hold_out.planned(records, self.adjacency, &budget)?;
+        let held = self
+            .hold_out
+            .planned((records, schema.label()), self.adjacency, &budget)?;
         let row_norm = schema.row_norm();
         let facts = PublicFacts::glm(
             held.as_ref().map_or(records, |(rest, _)| *rest),

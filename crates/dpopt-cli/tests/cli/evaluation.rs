@@ -244,3 +244,119 @@ fn one_ledger_pays_for_the_model_and_its_evaluation() {
     let more = flags.replace("--epsilon 2", "--epsilon 6");
     place.fails(&more, 2, &["--ledger", "nothing was released"]);
 }
+
+const LABEL: &str = "values = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"";
+
+/// A table whose last column is made of the two others.
+fn lines(place: &Place, label: &str, of: impl Fn(usize, usize) -> String) {
+    place.schema_with(LABEL, label);
+    let lines = (0..ROWS).map(|i| {
+        let (x, c) = (i % 11, i % 3);
+        format!("{x},{},{}\n", ["a", "b", "z"][c], of(x, c))
+    });
+    place.put("t.csv", &format!("x,c,y\n{}", lines.collect::<String>()));
+}
+
+/// Estimates of several classes against the predictions of the same model, within seven deviations (rarer than 1e-11).
+#[test]
+fn several_classes_are_evaluated() {
+    let place = Place::new();
+    let label = "values = [\"low\", \"mid\", \"high\"]\ndefault = \"mid\"";
+    let class = |x: usize, c: usize| ["low", "mid", "high"][if x == 10 { 2 } else { c }];
+    lines(&place, label, |x, c| class(x, c).to_owned());
+    let found = place.train("--epsilon 9 --holdout 0.25 --evaluate --out out");
+    let of = &found["evaluation"];
+    assert_eq!(of["records"], 100);
+    assert_eq!(of["classes"][2], "high");
+    assert_eq!(of["recalls"].as_array().unwrap().len(), 3);
+    assert_eq!(of["privacy"]["epsilon"].as_f64().unwrap().ceil(), 9.0);
+    assert_eq!(place.json("out/model.json")["evaluation"], *of);
+    let report = place.read("out/report.html");
+    assert!(report.contains("Private evaluation") && report.contains("recall of high"));
+    assert!(!report.contains("ROC points"));
+
+    let predicted = place.ok("predict --model out/model.json --data t.csv");
+    let mut table = [[0.0; 3]; 3];
+    let place_of = |name: &str| ["low", "mid", "high"].iter().position(|of| *of == name);
+    for (i, line) in predicted.lines().skip(1).enumerate() {
+        let called = place_of(line.split(',').next().unwrap()).unwrap();
+        table[place_of(class(i % 11, i % 3)).unwrap()][called] += 1.0;
+    }
+    let flags = "evaluate --model out/model.json --data t.csv --epsilon 60";
+    let found: Value = serde_json::from_str(&place.ok(&format!("{flags} --json"))).unwrap();
+    let deviation = found["count_std"].as_f64().unwrap();
+    for (class, row) in table.iter().enumerate() {
+        for (called, exact) in row.iter().enumerate() {
+            let count = found["confusion"]["counts"][class][called]
+                .as_f64()
+                .unwrap();
+            assert!(
+                (count - exact).abs() <= 7.0 * deviation + 1e-6,
+                "{table:?} {found}"
+            );
+        }
+    }
+    let right = (table[0][0] + table[1][1] + table[2][2]) / ROWS as f64;
+    let off = number(&found["accuracy"], "records") - right;
+    assert!(off.abs() <= 7.0 * deviation / ROWS as f64 + 1e-6, "{found}");
+    assert!(place.ok(flags).starts_with("Evaluation accuracy"));
+    place.fails(&format!("{flags} --bins 8"), 1, &["--bins", "3 values"]);
+    let plan = "train --data t.csv --schema s.toml --epsilon 1 --holdout 0.5 --evaluate --dry-run";
+    assert!(place.ok(plan).contains("the accuracy to about"));
+}
+
+/// Errors of numbers against the predictions of the same model, in the unit of the label.
+#[test]
+fn numbers_are_evaluated() {
+    let place = Place::new();
+    let label = "kind = \"number\"\nmin = -10.0\nmax = 30.0\ndefault = 0.0";
+    let of = |x: usize, c: usize| (2 * x + 3 * c) as f64;
+    lines(&place, label, |x, c| of(x, c).to_string());
+    let found = place.train("--epsilon 9 --holdout 0.25 --evaluate --out out");
+    assert_eq!(found["evaluation"]["width"], 40.0);
+    assert_eq!(
+        place.json("out/model.json")["evaluation"],
+        found["evaluation"]
+    );
+    assert!(
+        place
+            .read("out/report.html")
+            .contains("mean absolute error")
+    );
+
+    let predicted = place.ok("predict --model out/model.json --data t.csv");
+    let errors: Vec<f64> = predicted
+        .lines()
+        .skip(1)
+        .enumerate()
+        .map(|(i, line)| {
+            let z: f64 = line.split(',').next().unwrap().parse().unwrap();
+            (z.clamp(-10.0, 30.0) - of(i % 11, i % 3)).abs()
+        })
+        .collect();
+    let flags = "evaluate --model out/model.json --data t.csv --epsilon 60";
+    let found: Value = serde_json::from_str(&place.ok(&format!("{flags} --json"))).unwrap();
+    let unit = found["count_std"].as_f64().unwrap() / ROWS as f64;
+    for (name, exact, scale) in [
+        ("mean_absolute_error", mean(&errors, 1), 40.0),
+        ("mean_squared_error", mean(&errors, 2), 1600.0),
+    ] {
+        let off = (number(&found[name], "records") - exact).abs();
+        assert!(off <= 7.0 * scale * unit + 1e-3, "{name} {exact} {found}");
+    }
+    assert!(
+        place
+            .ok(flags)
+            .starts_with("Evaluation mean absolute error")
+    );
+    place.fails(&format!("{flags} --bins 8"), 1, &["--bins", "number"]);
+    place.train("--epsilon 9 --adjacency add-remove --public-records 400 --out other");
+    let flags = "evaluate --model other/model.json --data t.csv --epsilon 9 --public-records 400";
+    let found: Value = serde_json::from_str(&place.ok(&format!("{flags} --json"))).unwrap();
+    assert_eq!(found["records"], Value::Null);
+    assert_eq!(found["mean_absolute_error"]["population"], Value::Null);
+}
+
+fn mean(errors: &[f64], power: i32) -> f64 {
+    errors.iter().map(|error| error.powi(power)).sum::<f64>() / errors.len() as f64
+}

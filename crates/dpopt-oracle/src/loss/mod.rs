@@ -64,9 +64,8 @@ pub use saddle::{
     TwiceSaddle,
 };
 pub use score::{
-    At, AucSaddle, BinnedScores, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity,
-    GroupDro, MeanAt, MeanConstants, RecordAt, ScoreBins, ScoreBinsError, ScoreSaddle, Scored,
-    SharesError,
+    At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro, MeanAt,
+    MeanConstants, RecordAt, ScoreBins, ScoreBinsError, ScoreSaddle, Scored, SharesError, Tally,
 };
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;

@@ -4,7 +4,6 @@ use std::path::Path;
 
 /// Losses with a gradient that go through [`crate::losses`].
 const LOSSES: [&str; 12] = [
-    "BinnedScores",
     "CellCounts",
     "ClosureLoss",
     "ConvexGlm",
@@ -16,6 +15,7 @@ const LOSSES: [&str; 12] = [
     "Network",
     "QuadraticLink",
     "Softmax",
+    "Tally",
 ];
 
 /// Queries that do so too, or go through [`crate::framed`].

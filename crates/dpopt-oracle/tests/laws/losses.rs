@@ -2,16 +2,15 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_linalg::Row;
 use dpopt_oracle::query::{
     Curvature, Directional, Directions, HessianMatrix, HessianVector, HessianVectorDifference,
     MeanOfGradients, RowAverage, Slopes, Subspace, SubspaceHessian, Value, ValueChange,
 };
 use dpopt_oracle::{
-    Activation, AucSaddle, BinnedScores, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm,
-    Convexity, Differentiable, Glm, GroupDro, Head, Joint, Linear, MatrixFactorization,
-    MatrixSensing, Mlp, Momentum, Network, Observed, PrivateData, QuadraticLink, ScoreBins, Scored,
-    Segment, Softmax, TwiceDifferentiable,
+    Activation, AucSaddle, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm, Convexity,
+    Differentiable, Example, Glm, GroupDro, Head, Joint, Linear, MatrixFactorization,
+    MatrixSensing, Mlp, Momentum, Network, Observed, PrivateData, QuadraticLink, Scored, Segment,
+    Softmax, Tally, TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency::AddRemove, Curator};
 
@@ -472,10 +471,13 @@ fn scores_and_cells() {
         let counts = || CellCounts { groups: 2 };
         let name = format!("counts {store:?}");
         first_order(&name, &counts, (4, 1), &data, &examples());
-        let score = |row: Row<'_>| row.dot(&[0.7; DIM]);
-        let bins = ScoreBins::new(8, 2.0).unwrap();
-        let binned = || BinnedScores::new(score, bins, Some(3.0));
-        let name = format!("binned scores {store:?}");
-        first_order(&name, &binned, (17, 1), &data, &examples());
+        let place = |record: Example<'_>, shares: &mut [f64]| {
+            let score = record.row.dot(&[0.7; DIM]);
+            shares[0] = 0.3 * score.abs();
+            (8.0 * score.abs()) as usize
+        };
+        let tally = || Tally::new(15, 2, place);
+        let name = format!("tally {store:?}");
+        first_order(&name, &tally, (17, 1), &data, &examples());
     }
 }

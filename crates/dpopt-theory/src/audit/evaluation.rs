@@ -2,8 +2,11 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_certify::{EvaluationSettings, PrivateEvaluation};
+use dpopt_certify::{
+    ClassesPlan, EvaluationError, EvaluationSettings, NumberPlan, PrivateEvaluation, TallyPlan,
+};
 use dpopt_linalg::Row;
+use dpopt_oracle::PrivateData;
 use dpopt_privacy::{Adjacency, Curator, Event, Mu};
 
 use super::common::{DELTA, RELATIONS};
@@ -40,16 +43,57 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         for (name, cap) in [("replay", None), ("replay-loss", Some(2.0))] {
             registry.add(replay(name, adjacency, plan(adjacency, ROWS, cap, 0.5)?));
         }
+        let of = (ROWS as u64, adjacency);
+        let classes = ClassesPlan::new(of, Mu::new(0.5)?, 3, (Some(2.0), 0.05))?;
+        let outputs =
+            |row: Row<'_>| vec![row.dot(&[1.0, 0.0, 0.0]), row.dot(&[0.0, 1.0, 0.0]), 0.1];
+        let several = move |data: &PrivateData, curator| {
+            let (counts, curator) = classes.release(data, outputs, curator, NonZeroUsize::MIN)?;
+            Ok((format!("{:?}", counts.evaluation()), curator))
+        };
+        registry.add(released("classes", adjacency, classes.tally, several));
+        let number = NumberPlan::new(of, Mu::new(0.5)?, 3.0, 0.05)?;
+        let errors = move |data: &PrivateData, curator| {
+            let (sums, curator) = number.release(data, hostile, curator, NonZeroUsize::MIN)?;
+            Ok((format!("{:?}", sums.evaluation()), curator))
+        };
+        registry.add(released("numbers", adjacency, number.tally, errors));
         registry.add(canary(adjacency)?);
+        registry.add(canary_of_classes(adjacency, classes)?);
     }
     Ok(())
 }
 
-/// The release, and all that is said of it. Scores that are no numbers, and infinite ones, are among them.
+/// Scores that are no numbers, and infinite ones.
+fn hostile(row: Row<'_>) -> f64 {
+    match row.dot(&[1.0, 1.0, 0.0]) {
+        z if z > 0.9 => f64::INFINITY,
+        z if z < -0.9 => f64::NAN,
+        z => z,
+    }
+}
+
+/// The release, and all that is said of it.
 fn replay(
     name: &str,
     adjacency: Adjacency,
     plan: PrivateEvaluation,
+) -> CuratorReplay<Vec<Labelled>> {
+    let of = move |data: &PrivateData, curator| {
+        let (counts, curator) = plan.release(data, hostile, curator, NonZeroUsize::MIN)?;
+        Ok((format!("{:?}", counts.evaluation()), curator))
+    };
+    released(name, adjacency, plan.tally, of)
+}
+
+fn released(
+    name: &str,
+    adjacency: Adjacency,
+    tally: TallyPlan,
+    release: impl Fn(&PrivateData, Curator) -> Result<(String, Curator), EvaluationError>
+    + Send
+    + Sync
+    + 'static,
 ) -> CuratorReplay<Vec<Labelled>> {
     CuratorReplay::new(
         &format!("{GROUP}/{name}/{adjacency}"),
@@ -58,21 +102,14 @@ fn replay(
         move |_| labelled_pairs(adjacency),
         move |mut curator: Curator, records: &Vec<Labelled>| {
             let data = examples(design(records)?, adjacency, ROWS)?;
-            curator.reserve(&plan.spend())?;
-            let score = |row: Row<'_>| match row.dot(&[1.0, 1.0, 0.0]) {
-                z if z > 0.9 => f64::INFINITY,
-                z if z < -0.9 => f64::NAN,
-                z => z,
-            };
-            Ok(
-                match plan.release(&data, score, curator, NonZeroUsize::MIN) {
-                    Ok((counts, mut curator)) => {
-                        curator.settle()?;
-                        Ran::of(&curator, format!("{:?}", counts.evaluation()))
-                    }
-                    Err(why) => Ran::refusal(why),
-                },
-            )
+            curator.reserve(&tally.spend())?;
+            Ok(match release(&data, curator) {
+                Ok((told, mut curator)) => {
+                    curator.settle()?;
+                    Ran::of(&curator, told)
+                }
+                Err(why) => Ran::refusal(why),
+            })
         },
     )
 }
@@ -81,7 +118,11 @@ fn replay(
 fn canary(adjacency: Adjacency) -> Result<Canary, CheckError> {
     let mu = 0.5;
     let plan = plan(adjacency, ROWS, Some(2.0), mu)?;
-    let claim = Claim::of(&Event::gaussian(plan.noise_multiplier), DELTA, adjacency)?;
+    let claim = Claim::of(
+        &Event::gaussian(plan.tally.noise_multiplier),
+        DELTA,
+        adjacency,
+    )?;
     let score = move |world: World, seed: u64| {
         let mut rows = vec![([0.2, 0.1, 0.0], -1.0); ROWS - 1];
         match (world, adjacency.record_count_is_public()) {
@@ -91,7 +132,7 @@ fn canary(adjacency: Adjacency) -> Result<Canary, CheckError> {
         }
         let data = examples(design(&rows)?, adjacency, ROWS)?;
         let mut curator = Curator::simulated(adjacency, seed);
-        curator.reserve(&plan.spend())?;
+        curator.reserve(&plan.tally.spend())?;
         let score = |row: Row<'_>| row.dot(&[1.0, 0.0, 0.0]);
         let (counts, _) = plan.release(&data, score, curator, NonZeroUsize::MIN)?;
         let positives = counts.positives();
@@ -103,6 +144,39 @@ fn canary(adjacency: Adjacency) -> Result<Canary, CheckError> {
         Ok(positives[3] - elsewhere)
     };
     let name = format!("{GROUP}/canary/{adjacency}");
+    let canary = Canary::new(&name, GROUP, claim, Statistic::GaussianDp, score);
+    Ok(canary.with_runs(20_000, 200_000))
+}
+
+/// Under replace-one another class, rightly called or with the largest loss; under add-remove there or not.
+fn canary_of_classes(adjacency: Adjacency, plan: ClassesPlan) -> Result<Canary, CheckError> {
+    let event = Event::gaussian(plan.tally.noise_multiplier);
+    let claim = Claim::of(&event, DELTA, adjacency)?;
+    let score = move |world: World, seed: u64| {
+        let mut rows = vec![([0.0, 0.1, 0.0], 1.0); ROWS - 1];
+        match (world, adjacency.record_count_is_public()) {
+            (World::In, _) => rows.push(([0.9, 0.0, 0.0], 0.0)),
+            (World::Out, true) => rows.push(([0.9, 0.0, 0.0], 2.0)),
+            (World::Out, false) => {}
+        }
+        let data = examples(design(&rows)?, adjacency, ROWS)?;
+        let mut curator = Curator::simulated(adjacency, seed);
+        curator.reserve(&plan.tally.spend())?;
+        let outputs = |row: Row<'_>| {
+            let z = 9.0 * row.dot(&[1.0, 0.0, 0.0]);
+            vec![z, 0.0, -z]
+        };
+        let (counts, _) = plan.release(&data, outputs, curator, NonZeroUsize::MIN)?;
+        let table = counts.evaluation().confusion;
+        let table = table.map_or_else(Vec::new, |table| table.counts);
+        let at = |class: usize| table.get(class).map_or(0.0, |row| row[0]);
+        let elsewhere = match adjacency.record_count_is_public() {
+            true => at(2),
+            false => 0.0,
+        };
+        Ok(at(0) - elsewhere)
+    };
+    let name = format!("{GROUP}/canary-classes/{adjacency}");
     let canary = Canary::new(&name, GROUP, claim, Statistic::GaussianDp, score);
     Ok(canary.with_runs(20_000, 200_000))
 }

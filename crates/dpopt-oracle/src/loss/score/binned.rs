@@ -1,9 +1,4 @@
-//! In which of some public bins a record's score is, to be released.
-
-use dpopt_linalg::Row;
-
-use crate::loss::{Constants, Convexity, Differentiable, Glm, Loss};
-use crate::records::{Example, Examples};
+//! Public bins of scores.
 
 /// Most bins.
 const MOST: usize = 1024;
@@ -73,66 +68,6 @@ impl ScoreBins {
             0
         } else {
             half - 1 - (inside.floor() as usize).min(half - 1)
-        }
-    }
-}
-
-/// A loss whose gradient says in which bin a record's score is, of which class it is, and how large its log loss is, at every point: the
-/// mean gradient is a binned ROC curve, and its release the way to an evaluation on private records.
-///
-/// # Formula
-/// 2 B numbers, of which number 2 k + c is 1 for a score in bin k and class c (1 for a label above 0), the others 0; and with a cap M on the log
-/// loss l = ln(1 + e^(-y z)), one more: (2 min(l, M)/M - 1)/2. A loss that is no number counts as M.
-///
-/// # Privacy
-/// A contribution has norm 1, with a cap at most sqrt(5/4), which the clip enforces: see [`BinnedScores::RADIUS`]. The score is a function of
-/// the row and of public numbers, on the word of whoever wrote it.
-#[derive(Debug, Clone, Copy)]
-pub struct BinnedScores<S> {
-    score: S,
-    bins: ScoreBins,
-    cap: Option<f64>,
-}
-
-impl<S: Fn(Row<'_>) -> f64 + Sync> BinnedScores<S> {
-    /// The length of contributions: without a cap, and with one (rounded up).
-    pub const RADIUS: [f64; 2] = [1.0, 1.118_033_988_749_895];
-
-    /// Of the model that gives rows these scores. `cap`: on the log loss, where that is wanted; a positive finite number.
-    #[must_use]
-    pub fn new(score: S, bins: ScoreBins, cap: Option<f64>) -> Self {
-        Self { score, bins, cap }
-    }
-}
-
-impl<S: Fn(Row<'_>) -> f64 + Sync> Loss for BinnedScores<S> {
-    type Records = Examples;
-
-    fn dim(&self, _: &Examples) -> usize {
-        2 * self.bins.count() + usize::from(self.cap.is_some())
-    }
-
-    fn constants_on(&self, _: &Examples) -> Constants {
-        let radius = Self::RADIUS[usize::from(self.cap.is_some())];
-        Constants::new(radius, 0.0, f64::INFINITY, Convexity::Convex)
-    }
-
-    fn value(&self, record: Example<'_>, point: &[f64]) -> f64 {
-        let mut own = vec![0.0; point.len()];
-        self.gradient(record, point, &mut own);
-        own.iter().zip(point).map(|(a, b)| a * b).sum()
-    }
-}
-
-impl<S: Fn(Row<'_>) -> f64 + Sync> Differentiable for BinnedScores<S> {
-    fn gradient(&self, record: Example<'_>, _: &[f64], out: &mut [f64]) {
-        let score = (self.score)(record.row);
-        let positive = record.label > 0.0;
-        out[2 * self.bins.place(score) + usize::from(positive)] += 1.0;
-        if let (Some(cap), Some(last)) = (self.cap, out.last_mut()) {
-            let loss = Glm::Logistic.value(score, if positive { 1.0 } else { -1.0 });
-            // `min` takes the cap where the loss is no number.
-            *last += loss.min(cap) / cap - 0.5;
         }
     }
 }

@@ -16,6 +16,7 @@ mod equal_opportunity;
 mod group_dro;
 mod point;
 mod second;
+mod tally;
 
 use dpopt_linalg::Domain;
 use dpopt_privacy::LatticeSum;
@@ -27,12 +28,13 @@ use crate::positions::Positions;
 use crate::records::{Example, Examples};
 
 pub use auc::AucSaddle;
-pub use binned::{BinnedScores, ScoreBins, ScoreBinsError};
+pub use binned::{ScoreBins, ScoreBinsError};
 pub use cells::{Cell, CellShares, SharesError};
 pub use counts::CellCounts;
 pub use equal_opportunity::EqualOpportunity;
 pub use group_dro::GroupDro;
 pub use point::{MeanAt, RecordAt};
+pub use tally::Tally;
 
 /// Only objectives of this module: what they do with a record runs without a guard against panics.
 mod sealed {
