@@ -164,27 +164,27 @@ pub(crate) fn may_write(path: &Path, flag: &'static str, force: bool) -> Result<
 /// Writes a file whole, or into a device.
 pub(crate) fn write_file(
     path: &Path,
-    text: &str,
+    bytes: &[u8],
     flag: &'static str,
     readers: Readers,
 ) -> Result<(), CliError> {
-    write_by(replace, path, text, flag, readers)
+    write_by(replace, path, bytes, flag, readers)
 }
 
 /// As [`write_file`], and refuses where a file is by now.
 pub(crate) fn write_new(
     path: &Path,
-    text: &str,
+    bytes: &[u8],
     flag: &'static str,
     readers: Readers,
 ) -> Result<(), CliError> {
-    write_by(create, path, text, flag, readers)
+    write_by(create, path, bytes, flag, readers)
 }
 
 fn write_by(
     put: fn(&Path, &[u8], Readers) -> io::Result<()>,
     path: &Path,
-    text: &str,
+    bytes: &[u8],
     flag: &'static str,
     readers: Readers,
 ) -> Result<(), CliError> {
@@ -192,8 +192,8 @@ fn write_by(
         Taken::Device => File::options()
             .write(true)
             .open(path)
-            .and_then(|mut file| file.write_all(text.as_bytes())),
-        _ => put(&end_of_links(path), text.as_bytes(), readers),
+            .and_then(|mut file| file.write_all(bytes)),
+        _ => put(&end_of_links(path), bytes, readers),
     };
     written.map_err(|source| failed(flag, path, source))
 }
@@ -362,7 +362,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("real"), "").unwrap();
         symlink("real", at("link")).unwrap();
-        write_file(&at("link"), "text", "--out", Readers::Owner).unwrap();
+        write_file(&at("link"), b"text", "--out", Readers::Owner).unwrap();
         assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(at("real")).unwrap(), "text");
         let mode = fs::metadata(at("real")).unwrap().permissions().mode();

@@ -143,7 +143,8 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
     };
     // What was released is shown first, and paid for whatever happens here.
     if let Some(out) = &args.out {
-        let put = json_text(&json).and_then(|text| write_new(out, &text, "--out", Readers::Mask));
+        let put = json_text(&json)
+            .and_then(|text| write_new(out, text.as_bytes(), "--out", Readers::Mask));
         put.map_err(|error| CliError::AfterRun(vec![error]))?;
     }
     printed

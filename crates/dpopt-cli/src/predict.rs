@@ -89,7 +89,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
 
 fn finish(args: &PredictArgs, text: &str) -> Result<(), CliError> {
     match &args.out {
-        Some(path) => write_file(path, text, "--out", Readers::Owner),
+        Some(path) => write_file(path, text.as_bytes(), "--out", Readers::Owner),
         None => print(text),
     }
 }
