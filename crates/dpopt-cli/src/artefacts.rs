@@ -198,6 +198,52 @@ fn write_by(
     written.map_err(|source| failed(flag, path, source))
 }
 
+/// A file that is written piece by piece and is at its place when it is whole, or a device.
+pub(crate) enum Growing {
+    Device(File),
+    Draft(tempfile::NamedTempFile, PathBuf),
+}
+
+impl Growing {
+    pub(crate) fn at(path: &Path, flag: &'static str, readers: Readers) -> Result<Self, CliError> {
+        let begun = match taken(path, flag)? {
+            Taken::Device => File::options().write(true).open(path).map(Self::Device),
+            _ => {
+                let place = end_of_links(path);
+                let name = place.file_name().unwrap_or_default().to_string_lossy();
+                let draft = draft(folder_of(&place), &name, readers);
+                draft.map(|draft| Self::Draft(draft, place.clone()))
+            }
+        };
+        begun.map_err(|source| failed(flag, path, source))
+    }
+
+    /// Moves it to its place; dropped before that, it goes.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        if let Self::Draft(draft, place) = self {
+            draft.as_file().sync_all()?;
+            draft.persist(place).map_err(|failure| failure.error)?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Device(file) => file.write(bytes),
+            Self::Draft(draft, _) => draft.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Device(file) => file.flush(),
+            Self::Draft(draft, _) => draft.flush(),
+        }
+    }
+}
+
 /// A new file for a model that found no other place; its name.
 pub(crate) fn rescue(text: &str) -> io::Result<PathBuf> {
     let mut file = tempfile::Builder::new()

@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use dpopt::data::tabular::Schema;
-use dpopt::linalg::Design;
 use dpopt::oracle::{Network, PublicOrder, QuadraticLink, Softmax};
 use serde::{Deserialize, Serialize};
 
@@ -310,16 +309,5 @@ impl Model {
             link: self.link().ok().flatten(),
             seed: None,
         })
-    }
-
-    /// The output for each row, of models with one.
-    pub(crate) fn scores(&self, design: &Design) -> Vec<f64> {
-        let point = self.point();
-        let Some(fit) = self.fit() else {
-            return Vec::new();
-        };
-        (0..design.rows())
-            .map(|i| fit.score(design.row(i), &point))
-            .collect()
     }
 }

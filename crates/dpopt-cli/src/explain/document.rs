@@ -186,7 +186,7 @@ mod tests {
         ] {
             let markdown = document(name).markdown();
             for line in [
-                format!("# Of {}", escaped(name)),
+                format!("# {}", escaped(&format!("Of {name}"))),
                 wanted.to_owned(),
                 format!("- {wanted}"),
                 format!("| {wanted} |"),

@@ -184,3 +184,58 @@ fn shells_and_manuals_know_every_command() {
     place.ok("man pages --force");
     assert_eq!(stderr(&place.run("man pages --force")), "");
 }
+
+/// Kept columns stand first and as they were, unlisted ones too; the rest of a line is what it is without them, in both formats.
+#[test]
+fn predictions_stand_beside_columns_of_the_table() {
+    let place = Place::new();
+    place.ok(&format!("{TRAIN} --epsilon 1 --out o"));
+    let ids = ["7", "\"a,b\"", "\"say \"\"so\"\"\"", "", "ü"];
+    let lines: Vec<String> = crate::support::rows(9_000)
+        .iter()
+        .enumerate()
+        .map(|(i, line)| format!("{},{line}\n", ids[i % 5]))
+        .collect();
+    place.put("ids.csv", &format!("\"i,d\",x,c,y\n{}", lines.concat()));
+    place.put(
+        "plain.csv",
+        &crate::support::table(&crate::support::rows(9_000)),
+    );
+    let plain = place.ok("predict --model o/model.json --data plain.csv");
+    let predict = "predict --model o/model.json --data ids.csv";
+    place.fails(predict, 1, &["i,d"]);
+    let kept = place.ok(&format!("{predict} --keep \"i,d\",c"));
+    assert_eq!(kept.lines().count(), 9_001);
+    for (i, (kept, plain)) in kept.lines().zip(plain.lines()).enumerate() {
+        let (id, c) = match i {
+            0 => ("\"i,d\"", "c"),
+            i => (ids[(i - 1) % 5], if (i - 1) % 3 == 0 { "b" } else { "a" }),
+        };
+        assert_eq!(kept, format!("{id},{c},{plain}"));
+    }
+    let texts = ["7", "a,b", "say \"so\"", "", "ü"];
+    place.ok(&format!(
+        "{predict} --keep \"i,d\",c --out-format jsonl --out p.jsonl"
+    ));
+    let jsonl = place.read("p.jsonl");
+    assert_eq!(jsonl.lines().count(), 9_000);
+    for (i, (line, plain)) in jsonl.lines().zip(plain.lines().skip(1)).enumerate() {
+        let json: Value = serde_json::from_str(line).unwrap();
+        let cells: Vec<&str> = plain.split(',').collect();
+        assert_eq!(json["i,d"], texts[i % 5]);
+        assert_eq!(json["score"].as_f64(), cells[0].parse().ok());
+        assert_eq!(json["probability"].as_f64(), cells[1].parse().ok());
+        assert_eq!(json["prediction"], cells[2]);
+        assert_eq!(json.as_object().unwrap().len(), 5);
+    }
+    // A table without records has its header alone.
+    place.put("none.csv", "x,c\n");
+    assert_eq!(
+        place.ok("predict --model o/model.json --data none.csv --keep x"),
+        "x,score,probability,prediction\n"
+    );
+    assert_eq!(
+        place.ok("predict --model o/model.json --data none.csv --out-format jsonl"),
+        ""
+    );
+}
