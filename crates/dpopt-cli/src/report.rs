@@ -5,6 +5,7 @@
 
 mod evaluation;
 mod input;
+mod model;
 mod plot;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,8 @@ pub(crate) fn render(input: &ReportInput<'_>) -> String {
         plan,
         metrics,
         evaluation::section,
+        model::weights,
+        model::schema,
         files,
         footer,
     ];
