@@ -29,6 +29,8 @@ usage: cargo xtask <command>
              attacks on every mechanism and solver, and on broken twins that must be caught
   groups DIR objectives on the files train.csv.gz and test.csv.gz in DIR, by the command itself, as Markdown
              (docs/measured/groups.md)
+  exports VENV
+             exported models read by the checker of ONNX, onnxruntime and NumPy in that virtual environment
   kills      1,000 runs on a shared ledger killed at random times and 900 at chosen operations on the disk: the
              ledger never says less than was released, and a killed run loses little
   fuzz PARSER [--seconds N]

@@ -14,6 +14,7 @@
 mod audit;
 mod bench;
 mod census;
+mod exports;
 mod fuzz;
 mod groups;
 mod help;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => {
             fuzz::Options::read(options).and_then(|options| fuzz::run(&repository_root(), &options))
         }
+        ["exports", venv] => exports::run(&repository_root(), venv),
         ["groups", folder] => groups::run(&repository_root(), folder),
         ["kills"] => kills::run(&repository_root()),
         ["verify-rates", options @ ..] => {

@@ -48,7 +48,7 @@ impl fmt::Display for PeersError {
         match self {
             Self::NoPython { looked_at } => write!(
                 f,
-                "no Python interpreter at {}: --peers takes the folder of a virtual environment",
+                "no Python interpreter at {}: this takes the folder of a virtual environment",
                 looked_at.display()
             ),
             Self::Start { program, error } => write!(f, "cannot start {program}: {error}"),
@@ -70,6 +70,11 @@ fn python(venv: &Path) -> Result<PathBuf, PeersError> {
     } else {
         Err(PeersError::NoPython { looked_at })
     }
+}
+
+/// The interpreter of a virtual environment, from any folder.
+pub(crate) fn interpreter(venv: &Path) -> Result<PathBuf, PeersError> {
+    python(&std::path::absolute(venv).unwrap_or_else(|_| venv.to_owned()))
 }
 
 /// An interpreter and the script for the quantiles, as the table takes them.

@@ -167,27 +167,27 @@ pub(crate) fn may_write(path: &Path, flag: &'static str, force: bool) -> Result<
 /// Writes a file whole, or into a device.
 pub(crate) fn write_file(
     path: &Path,
-    text: &str,
+    bytes: &[u8],
     flag: &'static str,
     readers: Readers,
 ) -> Result<(), CliError> {
-    write_by(replace, path, text, flag, readers)
+    write_by(replace, path, bytes, flag, readers)
 }
 
 /// As [`write_file`], and refuses where a file is by now.
 pub(crate) fn write_new(
     path: &Path,
-    text: &str,
+    bytes: &[u8],
     flag: &'static str,
     readers: Readers,
 ) -> Result<(), CliError> {
-    write_by(create, path, text, flag, readers)
+    write_by(create, path, bytes, flag, readers)
 }
 
 fn write_by(
     put: fn(&Path, &[u8], Readers) -> io::Result<()>,
     path: &Path,
-    text: &str,
+    bytes: &[u8],
     flag: &'static str,
     readers: Readers,
 ) -> Result<(), CliError> {
@@ -195,10 +195,56 @@ fn write_by(
         Taken::Device => File::options()
             .write(true)
             .open(path)
-            .and_then(|mut file| file.write_all(text.as_bytes())),
-        _ => put(&end_of_links(path), text.as_bytes(), readers),
+            .and_then(|mut file| file.write_all(bytes)),
+        _ => put(&end_of_links(path), bytes, readers),
     };
     written.map_err(|source| failed(flag, path, source))
+}
+
+/// A file that is written piece by piece and is at its place when it is whole, or a device.
+pub(crate) enum Growing {
+    Device(File),
+    Draft(tempfile::NamedTempFile, PathBuf),
+}
+
+impl Growing {
+    pub(crate) fn at(path: &Path, flag: &'static str, readers: Readers) -> Result<Self, CliError> {
+        let begun = match taken(path, flag)? {
+            Taken::Device => File::options().write(true).open(path).map(Self::Device),
+            _ => {
+                let place = end_of_links(path);
+                let name = place.file_name().unwrap_or_default().to_string_lossy();
+                let draft = draft(folder_of(&place), &name, readers);
+                draft.map(|draft| Self::Draft(draft, place.clone()))
+            }
+        };
+        begun.map_err(|source| failed(flag, path, source))
+    }
+
+    /// Moves it to its place; dropped before that, it goes.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        if let Self::Draft(draft, place) = self {
+            draft.as_file().sync_all()?;
+            draft.persist(place).map_err(|failure| failure.error)?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Device(file) => file.write(bytes),
+            Self::Draft(draft, _) => draft.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Device(file) => file.flush(),
+            Self::Draft(draft, _) => draft.flush(),
+        }
+    }
 }
 
 /// A new file for a model that found no other place; its name.
@@ -365,7 +411,7 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         fs::write(at("real"), "").unwrap();
         symlink("real", at("link")).unwrap();
-        write_file(&at("link"), "text", "--out", Readers::Owner).unwrap();
+        write_file(&at("link"), b"text", "--out", Readers::Owner).unwrap();
         assert!(fs::symlink_metadata(at("link")).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(at("real")).unwrap(), "text");
         let mode = fs::metadata(at("real")).unwrap().permissions().mode();

@@ -97,6 +97,8 @@ pub(crate) struct AttackTable {
     pub(crate) rows: Vec<AttackRow>,
     /// For each of [`GROUPS`].
     pub(crate) groups: Vec<GroupPrivacy>,
+    /// For each of [`GROUPS`]: the largest probability of naming the right one of two data sets that were equally likely before.
+    pub(crate) guesses: Vec<f64>,
     pub(crate) grounds: Grounds,
 }
 
@@ -135,10 +137,8 @@ impl AttackTable {
         epsilon: f64,
         delta: Delta,
     ) -> Self {
-        if accountant == Accountant::Gdp
-            && let Some(mu) = stated_mu(epsilon, delta)
-        {
-            return Self::gaussian(mu, delta);
+        if accountant == Accountant::Gdp {
+            return Self::of_stated(accountant, epsilon, delta);
         }
         match PrivacyCurve::of(accountant, event, adjacency) {
             Ok(curve) => {
@@ -158,6 +158,14 @@ impl AttackTable {
         }
     }
 
+    /// The table of what a statement says by itself, where its events are not at hand.
+    pub(crate) fn of_stated(accountant: Accountant, epsilon: f64, delta: Delta) -> Self {
+        match stated_mu(epsilon, delta) {
+            Some(mu) if accountant == Accountant::Gdp => Self::gaussian(mu, delta),
+            _ => Self::of_pair(epsilon, delta),
+        }
+    }
+
     /// Where nothing but the pair is known. A pair that is none promises nothing.
     pub(crate) fn of_pair(epsilon: f64, delta: Delta) -> Self {
         let point = CurvePoint {
@@ -171,6 +179,7 @@ impl AttackTable {
             Err(_) => Self {
                 rows: Vec::new(),
                 groups: Vec::new(),
+                guesses: Vec::new(),
                 grounds: Grounds::Pair,
             },
         }
@@ -184,6 +193,13 @@ impl AttackTable {
                 records,
                 epsilon: of_group(records).map_or(f64::INFINITY, |mu| gdp::epsilon(mu, delta)),
                 delta: delta.get(),
+            },
+            |records| {
+                // The advantage is delta at an epsilon of 0.
+                let advantage = of_group(records).map(|mu| gdp::log_delta(mu.get(), 0.0).exp());
+                advantage.map_or(1.0, |advantage| {
+                    (0.5 + 0.5 * advantage * (1.0 + 1e-9)).min(1.0)
+                })
             },
             Grounds::Gaussian,
         )
@@ -220,6 +236,12 @@ impl AttackTable {
                     None => of(&stated),
                 }
             },
+            |records| {
+                let of = |point: &CurvePoint| guess(&group(point, records));
+                let all = points.iter().chain([&stated]).map(of);
+                let own = (records == 1).then(|| curve.success(0.5));
+                all.chain(own).fold(1.0, f64::min)
+            },
             grounds,
         )
     }
@@ -227,6 +249,7 @@ impl AttackTable {
     fn with(
         power: impl Fn(u32, f64) -> f64,
         group: impl Fn(u32) -> GroupPrivacy,
+        guess: impl Fn(u32) -> f64,
         grounds: Grounds,
     ) -> Self {
         let row = |rate| AttackRow {
@@ -236,6 +259,7 @@ impl AttackTable {
         Self {
             rows: REPORTED.map(row).to_vec(),
             groups: GROUPS.map(group).to_vec(),
+            guesses: GROUPS.map(guess).to_vec(),
             grounds,
         }
     }
@@ -259,6 +283,18 @@ fn group(point: &CurvePoint, records: u32) -> GroupPrivacy {
         epsilon: k * epsilon,
         // A little more than the roundings.
         delta: (delta * factor * (1.0 + 1e-12)).min(1.0),
+    }
+}
+
+/// (1 + advantage)/2, with the advantage (e^eps - 1 + 2 delta)/(e^eps + 1) at most; 1 where the pair promises nothing.
+fn guess(of: &GroupPrivacy) -> f64 {
+    // tanh(eps/2) = (e^eps - 1)/(e^eps + 1), and 2/(e^eps + 1) = 1 - tanh(eps/2): nothing overflows.
+    let half = (0.5 * of.epsilon).tanh();
+    let advantage = half + of.delta * (1.0 - half);
+    if advantage >= 0.0 {
+        ((0.5 + 0.5 * advantage) * (1.0 + 1e-12)).min(1.0)
+    } else {
+        1.0
     }
 }
 
@@ -364,11 +400,35 @@ mod tests {
         assert!((two.delta / (1e-6 * (1.0 + e)) - 1.0).abs() < 1e-9);
     }
 
+    /// Of (1, 0) the best guess is e/(1 + e), of two records e^2/(1 + e^2). Of mu = 1 it is Phi(1/2) = .691462, of two records
+    /// Phi(1) = .841345 (tables).
+    #[test]
+    fn guesses_are_those_of_the_curve() {
+        let tiny = Delta::new(1e-12).unwrap();
+        let pair = AttackTable::of_pair(1.0, tiny);
+        for (found, k) in pair.guesses.iter().zip([1.0f64, 2.0, 5.0]) {
+            let wanted = k.exp() / (1.0 + k.exp());
+            assert!((found - wanted).abs() < 1e-9, "{found} {wanted}");
+        }
+        let event = Event::gaussian(NoiseMultiplier::new(1.0).unwrap());
+        let relation = Adjacency::ReplaceOne;
+        let epsilon = Accountant::Gdp.epsilon(&event, delta(), relation).unwrap();
+        let table = AttackTable::of_stated(Accountant::Gdp, epsilon, delta());
+        assert_eq!(table.grounds, Grounds::Gaussian);
+        for (found, wanted) in table.guesses.iter().zip([0.691_462, 0.841_345]) {
+            assert!((found - wanted).abs() < 2e-6, "{found} {wanted}");
+        }
+        let other = AttackTable::of_stated(Accountant::Rdp, epsilon, delta());
+        assert_eq!(other.grounds, Grounds::Pair);
+        assert!(other.guesses[0] > table.guesses[0]);
+    }
+
     #[test]
     fn nonsense_is_read_as_no_promise() {
         for epsilon in [f64::NAN, f64::INFINITY, -1.0] {
             let table = AttackTable::of_pair(epsilon, delta());
             assert!(table.rows.iter().all(|row| row.true_positives == [1.0; 3]));
+            assert!(table.guesses.iter().all(|guess| *guess == 1.0));
         }
     }
 

@@ -234,7 +234,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         let write = if args.force { write_file } else { write_new };
         let put = check_place(out, args.force)
             .and_then(|()| json_text(&certificate))
-            .and_then(|text| write(out, &text, "--out", Readers::Mask));
+            .and_then(|text| write(out, text.as_bytes(), "--out", Readers::Mask));
         troubles.extend(put.err());
     }
     if !troubles.is_empty() {

@@ -1,14 +1,11 @@
-//! Models of several classes: how good they are on records outside the protection, and their predictions.
+//! Models of several classes: how good they are on records outside the protection.
 
-use std::fmt::Write as _;
-
-use dpopt::certify::{Confusion, MetricError, class_of, largest};
+use dpopt::certify::{Confusion, MetricError, class_of};
 use dpopt::data::tabular::Several;
 use dpopt::linalg::Design;
 use dpopt::oracle::{PublicData, Softmax};
 use serde::Serialize;
 
-use crate::field::field;
 use crate::fit::Fit;
 
 /// Up to so many classes the summary shows the confusion table; JSON has it always. A tuned constant: the width of a terminal.
@@ -149,23 +146,4 @@ impl SeveralMetrics {
         }
         rows
     }
-}
-
-/// The prediction of each record and the probability of each class.
-pub(crate) fn predictions(fit: &Fit, label: &Several, design: &Design, point: &[f64]) -> String {
-    let mut text = String::from("prediction");
-    for value in &label.values {
-        text.push(',');
-        text += &field(&format!("p({value})"));
-    }
-    text.push('\n');
-    for outputs in outputs(fit, design, point) {
-        text += &field(&label.values[largest(&outputs)]);
-        for p in Softmax::probabilities(&outputs) {
-            // Writing to a `String` can't fail.
-            let _ = write!(text, ",{p}");
-        }
-        text.push('\n');
-    }
-    text
 }

@@ -144,7 +144,8 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
     let settled = released.settled.err().map(CliError::from);
     let mut troubles: Vec<CliError> = settled.into_iter().collect();
     if let Some(out) = &args.out {
-        let put = json_text(&json).and_then(|text| write_new(out, &text, "--out", Readers::Mask));
+        let put = json_text(&json)
+            .and_then(|text| write_new(out, text.as_bytes(), "--out", Readers::Mask));
         troubles.extend(put.err());
     }
     if !troubles.is_empty() {

@@ -9,7 +9,7 @@ use dpopt::data::tabular::{
     ArrayFiles, CheckReport, EncodedTable, Groups, ProblemKind, Schema, TabularError, check,
     check_from, convert_table, convert_table_from, draft_schema, draft_schema_from, read_features,
     read_features_from, read_grouped, read_grouped_from, read_rows, read_table, read_table_from,
-    schema_of_rows,
+    schema_of_rows, visit_features, visit_features_from,
 };
 use dpopt::linalg::Design;
 use dpopt::linalg::RowFile;
@@ -22,6 +22,9 @@ use crate::paths::STDIN;
 
 /// Standard input in messages.
 const STDIN_NAME: &str = "standard input";
+
+/// Rows of a table that are held together.
+const BLOCK: usize = 4096;
 
 /// Records in one file, or in two: rows and labels.
 pub(crate) struct Input {
@@ -182,6 +185,46 @@ impl Input {
             _ if self.is_stdin() => read_features_from(stdin(), STDIN_NAME, schema)?,
             _ => read_features(&self.path, schema)?,
         })
+    }
+
+    /// Rows in blocks, with the fields of each in the columns `kept`. Of a table of texts no more than a block is held.
+    pub(crate) fn visit_features(
+        &self,
+        schema: &Schema,
+        kept: &[String],
+        mut visit: impl FnMut(&Design, &[Vec<Vec<u8>>]) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        if self.format != Format::Csv {
+            if !kept.is_empty() {
+                let problem = format!(
+                    "columns are kept from CSV, and {} is read as {}",
+                    self.name(),
+                    self.format
+                );
+                return Err(CliError::flag("--keep", problem));
+            }
+            let design = self.features(schema)?;
+            return visit(&design, &vec![Vec::new(); design.rows()]);
+        }
+        let empty = || Design::sparse(schema.dim()).map_err(TabularError::from);
+        let mut block = empty()?;
+        let mut fields = Vec::with_capacity(BLOCK);
+        let one = |row: &[(u32, f32)], found: &[&[u8]]| {
+            block.push_row(row).map_err(TabularError::from)?;
+            fields.push(found.iter().map(|field| field.to_vec()).collect());
+            if fields.len() == BLOCK {
+                visit(&block, &fields)?;
+                fields.clear();
+                block = empty()?;
+            }
+            Ok::<(), CliError>(())
+        };
+        if self.is_stdin() {
+            visit_features_from(stdin(), STDIN_NAME, schema, kept, one)?;
+        } else {
+            visit_features(&self.path, schema, kept, one)?;
+        }
+        visit(&block, &fields)
     }
 
     /// What the schema does not foresee. Not private.

@@ -24,6 +24,8 @@ mod evaluate;
 mod evaluate_model;
 mod evaluated;
 mod exit;
+mod explain;
+mod export;
 mod field;
 mod fit;
 mod hold_out;
@@ -46,6 +48,7 @@ mod report;
 mod rescue;
 mod schema;
 mod second_order;
+mod shell;
 mod sosp_args;
 mod source;
 mod statement;
@@ -58,7 +61,7 @@ mod train;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::exit::Exit;
 use crate::tell::tell;
@@ -93,6 +96,14 @@ enum Command {
     Evaluate(evaluate_model::EvaluateArgs),
     /// Certify a trained model on private records: how long the gradient is, and whether the Hessian bends down
     Certify(certify::CertifyArgs),
+    /// Say what a trained model promises and to whom, for those who did not train it; as a model card, too
+    Explain(explain::ExplainArgs),
+    /// Write a trained model for those who don't have dpopt: flat JSON, or ONNX
+    Export(export::ExportArgs),
+    /// Print the script that lets a shell complete commands and flags
+    Completions(shell::CompletionsArgs),
+    /// Write man pages
+    Man(shell::ManArgs),
     /// Show or verify a ledger, which holds the budget of several runs
     Ledger(ledger::LedgerCommand),
 }
@@ -113,6 +124,10 @@ fn main() -> ExitCode {
         Command::Predict(args) => predict::run(args).map(done),
         Command::Evaluate(args) => evaluate_model::run(args).map(done),
         Command::Certify(args) => certify::run(args).map(done),
+        Command::Explain(args) => explain::run(args).map(done),
+        Command::Export(args) => export::run(args).map(done),
+        Command::Completions(args) => shell::completions(args, Cli::command()).map(done),
+        Command::Man(args) => shell::man(args, Cli::command()).map(done),
         Command::Ledger(command) => ledger::run(command).map(done),
     };
     let exit = match done {

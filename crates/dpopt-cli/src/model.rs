@@ -4,7 +4,6 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use dpopt::data::tabular::Schema;
-use dpopt::linalg::Design;
 use dpopt::oracle::{Network, PublicOrder, QuadraticLink, Softmax};
 use serde::{Deserialize, Serialize};
 
@@ -42,13 +41,13 @@ pub(crate) struct Model {
     pub(crate) schema: Schema,
     /// The order that its records were met in, where that was not the table's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    order: Option<PublicOrder>,
+    pub(crate) order: Option<PublicOrder>,
     /// Of solvers of second order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    second_order: Option<SecondOrder>,
+    pub(crate) second_order: Option<SecondOrder>,
     /// On records that were held out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    evaluation: Option<Evaluated>,
+    pub(crate) evaluation: Option<Evaluated>,
     weights: Vec<Weight>,
 }
 
@@ -271,6 +270,12 @@ impl Model {
         Ok(model)
     }
 
+    /// Seed of the weights that the run started from, where it did not start at 0 or at a checkpoint.
+    pub(crate) fn start_seed(&self) -> Option<u64> {
+        let hidden = self.hidden.as_ref().and_then(|hidden| hidden.start_seed);
+        hidden.or_else(|| self.factor.and_then(|factor| factor.start_seed))
+    }
+
     /// Whether it has hidden units.
     pub(crate) fn is_network(&self) -> bool {
         self.hidden.is_some()
@@ -309,16 +314,5 @@ impl Model {
             link: self.link().ok().flatten(),
             seed: None,
         })
-    }
-
-    /// The output for each row, of models with one.
-    pub(crate) fn scores(&self, design: &Design) -> Vec<f64> {
-        let point = self.point();
-        let Some(fit) = self.fit() else {
-            return Vec::new();
-        };
-        (0..design.rows())
-            .map(|i| fit.score(design.row(i), &point))
-            .collect()
     }
 }

@@ -5,6 +5,7 @@ use dpopt::nonconvex::{Item, Outcome, PublicFacts, Unit, Value};
 use dpopt::oracle::PublicOrder;
 use dpopt::privacy::{Adjacency, Delta, Event, Guarantee, Mode};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::artefacts::{EVENTS, MODEL, OutDir, REPORT};
 use crate::attack::AttackTable;
@@ -171,6 +172,8 @@ impl Outputs<'_> {
                 rows.extend(self.by_group.into_iter().flat_map(ByGroup::rows));
                 rows
             }),
+            weights: self.weights(),
+            schema: Some(self.schema_text()?),
             files: vec![
                 file(MODEL, "weights, schema and privacy statement"),
                 file(EVENTS, "events, for a second accountant"),
@@ -199,6 +202,23 @@ impl Outputs<'_> {
             guarantee.epsilon(),
             guarantee.delta(),
         )
+    }
+
+    /// By name, where there is one for each feature.
+    fn weights(&self) -> Vec<(String, f64)> {
+        if self.fit.width() > 1 {
+            return Vec::new();
+        }
+        let names = self.schema.feature_names().into_iter();
+        names.zip(self.outcome.point.iter().copied()).collect()
+    }
+
+    /// As in the model's file, and the hash of that.
+    fn schema_text(&self) -> Result<(String, String), CliError> {
+        let text = json_text(self.schema)?;
+        let hash = Sha256::digest(text.as_bytes());
+        let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok((text, hash))
     }
 
     fn label_values(&self) -> (&'static str, String) {

@@ -5,6 +5,7 @@
 
 mod evaluation;
 mod input;
+mod model;
 mod plot;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::by_group::{ByGroup, GroupRow};
 use crate::no_bound::NoBound;
 use crate::trace::Trace;
 pub(crate) use input::{PrivacyStatement, ReportInput};
+pub(crate) use words::{Assumed, adjacency as neighbours, assumptions, without};
 
 /// Rows of the table that stands in for the plots.
 const TABLE_ROWS: usize = 24;
@@ -31,6 +33,8 @@ pub(crate) fn render(input: &ReportInput<'_>) -> String {
         plan,
         metrics,
         evaluation::section,
+        model::weights,
+        model::schema,
         files,
         footer,
     ];
@@ -162,7 +166,13 @@ fn privacy(input: &ReportInput<'_>) -> String {
     ));
     out.push_str(&words::tests_table(&privacy.attack));
     out.push_str("<h3>What was assumed</h3>\n<ul>\n");
-    for (name, text) in words::assumptions(input) {
+    let assumed = Assumed {
+        adjacency: privacy.adjacency,
+        draft_schema: privacy.draft_schema,
+        times: input.times.is_some(),
+        on_ledger: input.ledger_budget.is_some(),
+    };
+    for (name, text) in words::assumptions(assumed) {
         out.push_str(&format!("<li><strong>{name}.</strong> {text}</li>\n"));
     }
     for claim in privacy.rests_on {

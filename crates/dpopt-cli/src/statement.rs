@@ -99,6 +99,44 @@ impl Statement {
     }
 }
 
+impl Statement {
+    /// What is wrong with a statement that was read from a file: it promises nothing, or its sentences are not those of its numbers.
+    pub(crate) fn problem(&self) -> Option<String> {
+        if self.mode != Mode::Protected {
+            return Some(format!(
+                "it is of a {} run and states no guarantee",
+                self.mode
+            ));
+        }
+        let others = [
+            self.all_runs.map(|all| all.epsilon),
+            self.odometer.as_ref().map(|reading| reading.epsilon),
+        ];
+        let all = [Some(self.epsilon)].into_iter().chain(others);
+        let is_none = |epsilon: &f64| !(epsilon.is_finite() && *epsilon >= 0.0);
+        if let Some(epsilon) = all.flatten().find(is_none) {
+            return Some(format!(
+                "its epsilon of {epsilon} is no privacy parameter: a finite number from 0 on is needed"
+            ));
+        }
+        let pair = format!(
+            "({}, {})-differentially private under {} adjacency",
+            rounded_up(self.epsilon),
+            scientific(self.delta),
+            self.adjacency
+        );
+        let said = self
+            .words
+            .first()
+            .is_some_and(|words| words.contains(&pair));
+        (!said).then(|| {
+            format!(
+                "its words do not say {pair:?}, which its numbers say: it was edited, or written by another version"
+            )
+        })
+    }
+}
+
 /// What releases cost that no run followed, in words.
 pub(crate) fn spent_in_words(spent: &Event, adjacency: Adjacency, delta: Delta) -> String {
     let mut odometer = dpopt::privacy::Odometer::new(adjacency);

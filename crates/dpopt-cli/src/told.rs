@@ -77,6 +77,29 @@ impl Told {
         }
     }
 
+    /// The metrics by which models are compared, under the names that model cards have for them.
+    pub(crate) fn metrics(&self) -> Vec<(&'static str, &Measured)> {
+        match self {
+            Self::Scores(found) => {
+                let loss = found.log_loss.as_ref().map(|loss| ("log_loss", loss));
+                let first = [("accuracy", &found.accuracy), ("roc_auc", &found.auc)];
+                first.into_iter().chain(loss).collect()
+            }
+            Self::Classes(found) => {
+                let loss = found
+                    .log_loss
+                    .as_ref()
+                    .map(|loss| ("log_loss", &loss.records));
+                let first = [("accuracy", &found.accuracy.records)];
+                first.into_iter().chain(loss).collect()
+            }
+            Self::Number(found) => vec![
+                ("mean_absolute_error", &found.mean_absolute_error.records),
+                ("mean_squared_error", &found.mean_squared_error.records),
+            ],
+        }
+    }
+
     /// The ROC curve.
     pub(crate) fn curve(&self) -> &[RocPoint] {
         match self {

@@ -237,7 +237,7 @@ impl<'a> Setting<'a> {
         if solver == &DP_MF {
             let settings = DpMfSettings {
                 epochs: passes,
-                batch: (facts.records * passes / steps).max(1),
+                batch: (facts.records * passes).div_ceil(steps).min(facts.records),
                 band: None,
                 step_size,
                 momentum,

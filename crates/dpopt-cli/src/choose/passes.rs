@@ -1,6 +1,6 @@
 //! Plans that make no more passes over the data than were asked for.
 
-use dpopt::nonconvex::{Budget, PublicFacts};
+use dpopt::nonconvex::{Access, Budget, PublicFacts};
 
 use super::{ChooseArgs, Chosen};
 use crate::args::SolverArg;
@@ -24,11 +24,16 @@ impl ChooseArgs {
         let Some(most) = self.max_passes else {
             return Ok(chosen);
         };
-        if chosen.plan.gradients() <= 0.0 {
-            let problem = format!(
-                "{} asks for values of the loss, and passes are counted in gradients; cap its --max-steps instead",
-                chosen.solver
-            );
+        let why = match chosen.plan.access() {
+            // Fewer of them cost noise, which a cap on the steps does not weigh.
+            Access::Epochs { .. } => Some("plans its epochs with its noise; take dp-sgd"),
+            _ if chosen.plan.gradients() <= 0.0 => Some(
+                "asks for values of the loss, and passes are counted in gradients; cap its --max-steps instead",
+            ),
+            _ => None,
+        };
+        if let Some(why) = why {
+            let problem = format!("{} {why}", chosen.solver);
             return Err(CliError::flag("--max-passes", problem));
         }
         let mut shorter = self.clone();

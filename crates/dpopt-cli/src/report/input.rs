@@ -84,6 +84,10 @@ pub(crate) struct ReportInput<'a> {
     pub trace: &'a Trace,
     /// Metrics on data that was declared outside the protection.
     pub test_metrics: Option<Vec<(String, String)>>,
+    /// Weights by the names of their features, of a model with one for each; empty for others.
+    pub weights: Vec<(String, f64)>,
+    /// The schema as text, and its SHA-256.
+    pub schema: Option<(String, String)>,
     /// Files that the run wrote: name, what it is.
     pub files: Vec<(String, String)>,
     /// Wall-clock times; none where they may not be written.

@@ -101,6 +101,15 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
             ("accuracy", "0.951"),
             ("area under the ROC curve", "0.937"),
         ])),
+        weights: (0..20)
+            .map(|j| {
+                (
+                    format!("f{j}"),
+                    if j == 7 { -2.5 } else { f64::from(j) / 100.0 },
+                )
+            })
+            .collect(),
+        schema: Some(("{\n  \"label\": \"<b>\"\n}\n".to_owned(), "ab12".to_owned())),
         files: owned(&[
             ("model.json", "weights, schema and privacy statement"),
             ("trace.csv", "released norms and noise levels"),
@@ -303,4 +312,26 @@ fn a_budget_of_another_length_is_hidden() {
     let page = render(&input);
     check(&page);
     assert!(!page.contains("<h3>Budget</h3>"));
+}
+
+/// Twelve of twenty weights, the largest first with its sign, and no interval; a schema is text.
+#[test]
+fn weights_are_listed_without_an_interval_and_the_schema_is_text() {
+    let trace = trace(20, 5);
+    let page = render(&input(&trace, true));
+    check(&page);
+    let section = page.split("<h2>Largest weights</h2>").nth(1).unwrap();
+    let section = section.split("</section>").next().unwrap();
+    assert_eq!(section.matches("<tr>").count(), 12);
+    let places =
+        ["f7</th><td>\u{2212}2.5", "f19</th>", "f18</th>"].map(|row| section.find(row).unwrap());
+    assert!(places.is_sorted(), "{section}");
+    assert!(!section.contains("f8</th>") && section.contains("No interval is known"));
+    assert!(
+        page.contains("<pre>{\n  &quot;label&quot;: &quot;&lt;b&gt;&quot;\n}\n</pre>")
+            && page.contains("ab12")
+    );
+    let mut without = input(&trace, true);
+    without.weights.clear();
+    assert!(!render(&without).contains("Largest weights"));
 }

@@ -9,7 +9,7 @@ use super::input::{PrivacyStatement, ReportInput};
 use crate::attack::{AttackTable, GROUPS, Grounds};
 
 /// Which pairs of data sets the guarantee is about.
-pub(super) fn adjacency(adjacency: Adjacency) -> &'static str {
+pub(crate) fn adjacency(adjacency: Adjacency) -> &'static str {
     match adjacency {
         Adjacency::ReplaceOne => {
             "Two data sets are neighbours if they differ in one record, exchanged for any other \
@@ -30,7 +30,7 @@ pub(super) fn adjacency(adjacency: Adjacency) -> &'static str {
 }
 
 /// What became of the record in the other data set.
-pub(super) fn without(adjacency: Adjacency) -> &'static str {
+pub(crate) fn without(adjacency: Adjacency) -> &'static str {
     match adjacency {
         Adjacency::AddRemove => "left out",
         Adjacency::ZeroOut => "blanked",
@@ -125,10 +125,21 @@ fn record_count(adjacency: Adjacency) -> &'static str {
     }
 }
 
+/// What assumptions depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Assumed {
+    pub(crate) adjacency: Adjacency,
+    pub(crate) draft_schema: bool,
+    /// Whether times stand beside the statement.
+    pub(crate) times: bool,
+    /// Whether what is left on a ledger stands beside the statement.
+    pub(crate) on_ledger: bool,
+}
+
 /// The assumptions that the guarantee rests on: short name, explanation.
-pub(super) fn assumptions(input: &ReportInput<'_>) -> [(&'static str, String); 9] {
-    let adjacency = input.privacy.adjacency;
-    let schema = if input.privacy.draft_schema {
+pub(crate) fn assumptions(of: Assumed) -> [(&'static str, String); 9] {
+    let adjacency = of.adjacency;
+    let schema = if of.draft_schema {
         "The schema is an unedited draft: its ranges, categories and label values were read from the protected \
          records. The guarantee does not cover what they tell, and they stand in model.json. It holds for what was \
          computed once the schema was fixed."
@@ -136,17 +147,17 @@ pub(super) fn assumptions(input: &ReportInput<'_>) -> [(&'static str, String); 9
         "Columns, ranges, categories and defaults are public, and were written down without \
          looking at the protected records."
     };
-    let times = if input.times.is_some() {
+    let times = if of.times {
         ", and that includes the times on this page"
     } else {
         ""
     };
-    let others = match input.ledger_budget {
-        Some(_) => {
+    let others = match of.on_ledger {
+        true => {
             "The ε and δ above are about one run. All runs on its ledger together are within the ledger’s budget, which is \
              shown above. Runs on the same records that are not on that ledger add to the cost."
         }
-        None => {
+        false => {
             "This statement is about one run. Earlier runs on the same records, tuning runs included, add to the cost."
         }
     };

@@ -31,9 +31,20 @@ impl Layout {
         path: &str,
     ) -> Result<Self, TabularError> {
         let names = header_names(line, path)?;
-        let layout = Self::from_names(&names, schema, need_label, path);
+        Self::beside(&names, schema, need_label, &[], path)
+    }
+
+    /// As [`Layout::from_header`], from the names in it, where columns that the schema does not name may be there if they are `kept`.
+    pub(super) fn beside(
+        names: &[String],
+        schema: &Schema,
+        need_label: bool,
+        kept: &[String],
+        path: &str,
+    ) -> Result<Self, TabularError> {
+        let layout = Self::with_others(names, schema, need_label, kept, path);
         layout.map_err(|error| match error {
-            TabularError::MissingColumns { .. } => separated(&names, path).unwrap_or(error),
+            TabularError::MissingColumns { .. } => separated(names, path).unwrap_or(error),
             other => other,
         })
     }
@@ -49,10 +60,21 @@ impl Layout {
     }
 
     /// As [`Layout::from_header`], from the names of a table's columns.
+    #[cfg(feature = "parquet")]
     pub(super) fn from_names(
         names: &[String],
         schema: &Schema,
         need_label: bool,
+        path: &str,
+    ) -> Result<Self, TabularError> {
+        Self::with_others(names, schema, need_label, &[], path)
+    }
+
+    fn with_others(
+        names: &[String],
+        schema: &Schema,
+        need_label: bool,
+        others: &[String],
         path: &str,
     ) -> Result<Self, TabularError> {
         if schema.array().is_some() {
@@ -102,6 +124,7 @@ impl Layout {
             let mut listed: HashSet<&str> =
                 schema.columns().iter().map(|c| c.name.as_str()).collect();
             listed.insert(&schema.label().column);
+            listed.extend(others.iter().map(String::as_str));
             let unlisted: Vec<String> = names
                 .iter()
                 .filter(|name| !listed.contains(name.as_str()))

@@ -53,6 +53,9 @@ pub use line::Fields;
 pub use parquet::{
     check_parquet, draft_parquet, parquet_can_hold_the_label, read_parquet, read_parquet_features,
 };
-pub use reader::{EncodedTable, read_features, read_features_from, read_table, read_table_from};
+pub use reader::{
+    EncodedTable, read_features, read_features_from, read_table, read_table_from, visit_features,
+    visit_features_from,
+};
 pub use schema::Schema;
 pub use witness::ProblemKind;

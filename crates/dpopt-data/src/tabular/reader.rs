@@ -7,7 +7,7 @@ use dpopt_linalg::Design;
 
 use super::encode::Encoder;
 use super::error::TabularError;
-use super::header::Layout;
+use super::header::{Layout, header_names, read_header};
 use super::line::Fields;
 use super::schema::Schema;
 use crate::formats::lines::{Line, Lines};
@@ -72,6 +72,68 @@ pub fn read_features_from(
     schema: &Schema,
 ) -> Result<Design, TabularError> {
     Ok(read(source, origin, schema, false)?.0)
+}
+
+/// Calls `visit` with the row of each record of a table for prediction, one after the other, and its fields in the columns `kept`, as
+/// they stand in the table: nothing is held longer than a line. A kept column may be one that the schema does not name.
+///
+/// # Privacy
+/// Fields are what the records hold. Nothing is released here.
+///
+/// # Errors
+/// As for [`read_table`], a kept column that the table lacks among them, and what `visit` returns.
+pub fn visit_features_from<E: From<TabularError>>(
+    source: impl Read,
+    origin: &str,
+    schema: &Schema,
+    kept: &[String],
+    mut visit: impl FnMut(&[(u32, f32)], &[&[u8]]) -> Result<(), E>,
+) -> Result<(), E> {
+    let encoder = Encoder::new(schema);
+    let mut lines = Lines::new(source, origin).map_err(TabularError::from)?;
+    let header = read_header(&mut lines)?;
+    let names = header_names(&header, origin)?;
+    let layout = Layout::beside(&names, schema, false, kept, origin)?;
+    let place = |name: &String| names.iter().position(|known| known == name);
+    let missing: Vec<String> = kept
+        .iter()
+        .filter(|name| place(name).is_none())
+        .cloned()
+        .collect();
+    if !missing.is_empty() {
+        let (path, columns) = (origin.to_owned(), missing);
+        return Err(TabularError::MissingColumns { path, columns }.into());
+    }
+    let places: Vec<usize> = kept.iter().filter_map(place).collect();
+    let (mut fields, mut row) = (Fields::new(), Vec::new());
+    while let Some(line) = lines.next_line().map_err(TabularError::from)? {
+        let text = match line {
+            Line::Text(text) => text,
+            // No fields at all: a record of defaults.
+            Line::Overlong => b"",
+        };
+        encoder.encode_line(&layout, text, &mut fields, &mut row);
+        let found: Vec<&[u8]> = places
+            .iter()
+            .map(|at| fields.get(*at).unwrap_or_default())
+            .collect();
+        visit(&row, &found)?;
+    }
+    Ok(())
+}
+
+/// As [`visit_features_from`], from a file.
+///
+/// # Errors
+/// As for [`visit_features_from`].
+pub fn visit_features<E: From<TabularError>>(
+    path: impl AsRef<Path>,
+    schema: &Schema,
+    kept: &[String],
+    visit: impl FnMut(&[(u32, f32)], &[&[u8]]) -> Result<(), E>,
+) -> Result<(), E> {
+    let (file, name) = stream::open(path.as_ref()).map_err(TabularError::from)?;
+    visit_features_from(file, &name, schema, kept, visit)
 }
 
 fn read(

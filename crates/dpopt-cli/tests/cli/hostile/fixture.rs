@@ -302,6 +302,9 @@ fn models(place: &Place) {
         assert!(model.contains(old), "{old}");
         place.put(name, &model.replacen(old, new, 1));
     }
+    let (before, after) = model.rsplit_once("\"weight\": ").unwrap();
+    let after = after.trim_start_matches(|c: char| !c.is_whitespace());
+    place.put("m-nan.json", &format!("{before}\"weight\": NaN{after}"));
     place.put("m-cut.json", &model[..model.len() / 2]);
     place.put("m-empty.json", "");
     place.put("m-list.json", "[1, 2]\n");

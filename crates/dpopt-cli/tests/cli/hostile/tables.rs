@@ -71,6 +71,33 @@ const TABLES: [(&str, &[&str]); 27] = [
     ("n%ff.csv", &["can't read"]),
 ];
 
+/// Each file that is no model, with what the message must name.
+const MODELS: [(&str, &[&str]); 13] = [
+    ("nope.json", &["nope.json", "can't read"]),
+    ("dir", &["dir", "directory"]),
+    ("s.toml", &["s.toml", "not a model"]),
+    ("m-format.json", &["m-format.json", "dpopt-model-9"]),
+    ("m-feature.json", &["m-feature.json", "weights"]),
+    ("m-solver.json", &["m-solver.json", "wishful"]),
+    ("m-delta.json", &["m-delta.json", "delta"]),
+    ("m-nan.json", &["m-nan.json", "not a model"]),
+    ("m-cut.json", &["m-cut.json", "not a model"]),
+    ("m-empty.json", &["m-empty.json", "not a model"]),
+    ("m-list.json", &["m-list.json", "not a model"]),
+    ("o/events.json", &["o/events.json", "not a model"]),
+    ("t.dpr", &["t.dpr"]),
+];
+
+/// Every command that reads a model, with the place of its file.
+const READERS: [&str; 6] = [
+    "predict --data t.csv --model MODEL",
+    "evaluate --data t.csv --epsilon 1 --model MODEL",
+    "certify --data t.csv --epsilon 1 --model MODEL",
+    "explain MODEL",
+    "export --format json --out new.json --model MODEL",
+    "export --format onnx --out new.onnx --model MODEL",
+];
+
 fn own(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }
@@ -103,6 +130,11 @@ pub(super) fn all() -> Vec<Row> {
     for (table, words) in TABLES.into_iter().step_by(4) {
         let line = format!("train t.csv --schema s.toml --test {table} --out new");
         all.push((line, 1, own(words)));
+    }
+    for (model, words) in MODELS {
+        for reader in READERS {
+            all.push((reader.replace("MODEL", model), 1, own(words)));
+        }
     }
     all.extend(rows(include_str!("tables.tsv")));
     all

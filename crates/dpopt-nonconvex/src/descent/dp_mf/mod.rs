@@ -94,9 +94,9 @@ impl DpMfPlan {
     /// The default plan for generalised linear losses and networks.
     ///
     /// # Formula
-    /// C, eta, momentum and horizon q as [`DpSgdPlan`](crate::DpSgdPlan). Noise along a flat direction at the end is kappa >= 1 times that of
+    /// C, eta, momentum and horizon q as [`DpSgdPlan`](crate::DpSgdPlan). Noise along a flat direction at the end is kappa (taken for 1 where it is less) times that of
     /// as many steps on all records, at the same horizon; so T = (1 - 0.9) q/kappa, in k epochs of m steps, at most `max_steps`.
-    /// kappa falls as k grows: k is the least of 1, 2, 3, 4, 6, 8, 12, ..., 128 for which it is at most 1.25 (with the square root of
+    /// kappa depends on the bands that 2^26 numbers allow in so many dimensions, and falls as k grows: k is the least of 1, 2, 3, 4, 6, 8, 12, ..., 128 for which it is at most 1.25 (with the square root of
     /// the workload as the factor), or that with the least kappa. Then the coefficients of the factor, of as many bands as an epoch has steps,
     /// are searched for the least mean squared error of the points. (Ours; `docs/auto.md`.)
     ///
@@ -120,7 +120,7 @@ impl DpMfPlan {
             plain_steps,
             ..
         } = Horizon::new(facts, budget.mu()?.get())?;
-        let (epochs, slices) = shape(plain_steps, max_steps.max(1), facts.records.max(1));
+        let (epochs, slices) = shape(plain_steps, max_steps.max(1), facts);
         let batch = (facts.records / slices).max(1);
         let settings = DpMfSettings {
             epochs,
@@ -188,10 +188,7 @@ impl DpMfPlan {
             let widest = TunedFactor::MAX_BAND;
             at_most("band", band as f64, ("the widest", widest as f64))?;
         }
-        let band = band.unwrap_or_else(|| {
-            let kept = KEPT / (facts.dim as u64).max(1);
-            slices.min(kept).clamp(1, TunedFactor::MAX_BAND)
-        });
+        let band = band.unwrap_or_else(|| bands(slices, facts.dim));
         let workload = Workload {
             epochs,
             slices,
@@ -311,6 +308,12 @@ impl Plan for DpMfPlan {
         if !(0.0..1.0).contains(&schedule.momentum) {
             return Err(refuse("momentum", schedule.momentum));
         }
+        if !(0.0..=1.0).contains(&schedule.cool_down) {
+            return Err(refuse("cool-down", schedule.cool_down));
+        }
+        if !(schedule.step_size > 0.0 && schedule.step_size.is_finite()) {
+            return Err(refuse("step size", schedule.step_size));
+        }
         let steps = schedule.steps();
         let clip = ClipNorm::new(schedule.clip).map_err(RunError::Clip)?;
         let noise = schedule
@@ -326,12 +329,19 @@ impl Plan for DpMfPlan {
     }
 }
 
+/// Bands for so many steps of an epoch: as many, or what may be kept of so many coordinates.
+fn bands(slices: u64, dim: usize) -> u64 {
+    let kept = KEPT / (dim as u64).max(1);
+    slices.min(kept).clamp(1, TunedFactor::MAX_BAND)
+}
+
 /// Epochs and steps of an epoch for a horizon of so many plain steps.
-fn shape(plain_steps: f64, max_steps: u64, records: u64) -> (u64, u64) {
+fn shape(plain_steps: f64, max_steps: u64, facts: &PublicFacts) -> (u64, u64) {
+    let max_steps = max_steps.min(PrefixNoise::MAX_LEN);
     let wanted = (1.0 - MOMENTUM) * plain_steps / (1.0 - COOL_DOWN / 2.0);
     let mut best = (1, 1, f64::INFINITY);
     for epochs in EPOCHS.into_iter().filter(|&epochs| epochs <= max_steps) {
-        let most = (max_steps / epochs).min(records).min(PrefixNoise::MAX_LEN);
+        let most = (max_steps / epochs).min(facts.records);
         let mut relative = 1.0;
         let mut slices = 1;
         // kappa changes with the logarithm of the number of steps.
@@ -343,7 +353,7 @@ fn shape(plain_steps: f64, max_steps: u64, records: u64) -> (u64, u64) {
                 slices,
                 momentum: MOMENTUM,
             };
-            let band = slices.min(TunedFactor::MAX_BAND);
+            let band = bands(slices, facts.dim);
             let error = workload.error(&Knots::square_root(band, MOMENTUM));
             relative = workload.relative(&error).max(1.0);
         }

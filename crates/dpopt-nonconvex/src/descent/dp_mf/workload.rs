@@ -155,7 +155,7 @@ impl Workload {
     }
 
     /// The factor of this band with the least mean error, as far as a search by coordinates finds it: never a worse one than the better
-    /// of the two square roots.
+    /// of the two square roots on lines between its knots.
     pub(super) fn tuned(&self, band: u64) -> Knots {
         let log = |knots: &Knots| self.error(knots).mean.ln();
         let mut best = Knots::square_root(band, self.momentum);

@@ -1,0 +1,249 @@
+//! `dpopt export`: the files, read by code that knows nothing of dpopt, say what `dpopt predict` says.
+
+mod flat;
+mod graph;
+
+use serde_json::Value;
+
+use crate::support::{Place, rows, table};
+
+const CLASSES: &str = "values = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"";
+const COLUMN: &str = "transform = \"linear\"\ndefault = 0.0";
+
+/// Records that no schema foresees, beside ordinary ones.
+const HOSTILE: [&str; 8] = [
+    "11,a,yes",
+    "-3,b,no",
+    "nan,z,no",
+    ",,",
+    "\"4.5\", \"a\" ,no",
+    "2.5e0,a b,maybe",
+    "5",
+    "1e400,c,yes",
+];
+
+/// A folder with a model in `o` and records in `new.csv` or `new.svm`; whose predictions are these.
+fn trained(schema: &[(&str, &str)], label: Option<&str>, flags: &str) -> Place {
+    let place = Place::new();
+    let mut text = place.read("s.toml");
+    for (old, new) in schema {
+        assert!(text.contains(old), "{old}");
+        text = text.replacen(old, new, 1);
+    }
+    let mut lines = rows(200);
+    if let Some(label) = label {
+        text = text.replace(CLASSES, label);
+        if label.contains("\"mid\"") {
+            let classes = ["low", "mid", "\"hi, gh\""];
+            for (i, line) in lines.iter_mut().enumerate() {
+                let (fields, _) = line.rsplit_once(',').unwrap();
+                *line = format!("{fields},{}", classes[i % 3]);
+            }
+        } else {
+            for line in &mut lines {
+                let (fields, _) = line.rsplit_once(',').unwrap();
+                *line = format!("{fields},{}00", fields.split('.').next().unwrap());
+            }
+        }
+    }
+    place.put("s.toml", &text);
+    place.put("t.csv", &table(&lines));
+    lines.truncate(40);
+    lines.extend(HOSTILE.map(str::to_owned));
+    place.put("new.csv", &table(&lines));
+    place.ok(&format!(
+        "train t.csv --schema s.toml --epsilon 50 --delta 1e-5 --max-steps 20 --quiet --out o {flags}"
+    ));
+    place
+}
+
+const NUMBER: &str = "kind = \"number\"\nmin = 100.0\nmax = 90000.0\ndefault = 400.0";
+const SEVERAL: &str = "values = [\"low\", \"mid\", \"hi, gh\"]\ndefault = \"mid\"";
+
+/// Every kind of model that is made of a table of texts.
+fn models() -> Vec<(String, Place)> {
+    let bins =
+        "transform = \"log1p\"\ndefault = 7.0\nscale = 2.0\nbins = [2.5, 5.0, 7.5]\nlinear = true";
+    let schema = [
+        (COLUMN, bins),
+        (
+            "values = [\"a\", \"b\"]",
+            "values = [\"a\", \"b\", \"c\"]\nreference = \"b\"\nscale = 0.5",
+        ),
+        // Below the length of most rows.
+        ("row_norm = 2.0", "row_norm = 1.5"),
+    ];
+    let away = [(
+        "values = [\"a\", \"b\"]",
+        "values = [\"a\", \"b\"]\nreference = \"z\"",
+    )];
+    let mut all = vec![
+        ("logistic".to_owned(), trained(&[], None, "")),
+        ("buckets".to_owned(), trained(&schema, None, "")),
+        ("reference".to_owned(), trained(&away, None, "")),
+        (
+            "no intercept".to_owned(),
+            trained(
+                &[("intercept = 1.0", "intercept = 0.0")],
+                None,
+                "--loss huber",
+            ),
+        ),
+        ("softmax".to_owned(), trained(&schema, Some(SEVERAL), "")),
+        ("number".to_owned(), trained(&schema, Some(NUMBER), "")),
+        (
+            "quantile".to_owned(),
+            trained(&[], Some(NUMBER), "--loss pinball:0.8 --hidden 6"),
+        ),
+    ];
+    for activation in ["relu", "tanh", "sigmoid", "softplus", "silu"] {
+        let flags = format!("--hidden 4 --activation {activation} --solver noisy-gd");
+        all.push((activation.to_owned(), trained(&[], None, &flags)));
+    }
+    all
+}
+
+/// A factor, and its records.
+fn factor() -> Place {
+    let place = Place::new();
+    place.put(
+        "d.toml",
+        "format = 1\nrow_norm = 1.0\nintercept = 0.0\n[label]\ncolumn = \"differ\"\nvalues = [\"0\", \"1\"]\n\
+         positive = \"1\"\ndefault = \"0\"\n[array]\ncolumns = 3\nscale = 0.5\n",
+    );
+    let line = |i: usize| {
+        format!(
+            "{} 1:{} 2:{} 3:{}\n",
+            i % 2,
+            i % 7,
+            (i % 5) as f64 - 2.0,
+            i % 3
+        )
+    };
+    place.put("d.svm", &(0..200).map(line).collect::<String>());
+    place.ok(
+        "train d.svm --schema d.toml --loss quadratic:logistic --rank 2 --ball 3 --solver dp-sgd --epsilon 40 --delta 1e-5 \
+         --max-steps 5 --quiet --out o",
+    );
+    place
+}
+
+/// What `dpopt predict` says of each record: the numbers of its line, and the prediction where it is a text.
+fn predicted(place: &Place, data: &str) -> Vec<(Vec<f64>, String)> {
+    let text = place.ok(&format!("predict --model o/model.json --data {data}"));
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').take(3).collect();
+    lines
+        .map(|line| {
+            let quoted = line
+                .strip_prefix('"')
+                .and_then(|rest| rest.split_once("\","));
+            let (text, numbers) = match (quoted, names[0]) {
+                (Some((text, numbers)), _) => (text.to_owned(), numbers.to_owned()),
+                (None, "prediction") if names.len() > 1 => {
+                    let (text, numbers) = line.split_once(',').unwrap();
+                    (text.to_owned(), numbers.to_owned())
+                }
+                (None, "prediction") => (String::new(), line.to_owned()),
+                (None, _) => {
+                    let (numbers, text) = line.rsplit_once(',').unwrap();
+                    (text.to_owned(), numbers.to_owned())
+                }
+            };
+            let numbers = numbers.split(',').map(|cell| cell.parse().unwrap());
+            (numbers.collect(), text)
+        })
+        .collect()
+}
+
+/// Within 1e-5 of `unit`, half the range of a label that is a number: rows are stored in single precision, 6e-8 of the numbers here.
+fn near(found: &[f64], wanted: &[f64], unit: f64, what: &str) {
+    assert_eq!(found.len(), wanted.len(), "{what}");
+    for (a, b) in found.iter().zip(wanted) {
+        let off = (a - b).abs();
+        assert!(
+            off <= 1e-5 * (unit + b.abs()),
+            "{what}: {found:?} {wanted:?}"
+        );
+    }
+}
+
+fn exported(place: &Place) -> (Value, Vec<u8>) {
+    place.ok("export --model o/model.json --format json --out flat.json");
+    place.ok("export --model o/model.json --format onnx --out m.onnx");
+    (
+        place.json("flat.json"),
+        std::fs::read(place.path("m.onnx")).unwrap(),
+    )
+}
+
+/// Both files against `dpopt predict`, for each kind of model.
+#[test]
+fn exports_say_what_predict_says() {
+    for (name, place) in models() {
+        let (json, onnx) = exported(&place);
+        let text = place.read("new.csv");
+        let rows: Vec<Vec<f64>> = text
+            .lines()
+            .skip(1)
+            .map(|line| flat::row(&json, &fields(line)))
+            .collect();
+        check(&name, &json, &onnx, &rows, &predicted(&place, "new.csv"));
+    }
+    let place = factor();
+    let (json, onnx) = exported(&place);
+    let text = place.read("d.svm");
+    let rows: Vec<Vec<f64>> = text
+        .lines()
+        .map(|line| {
+            let entries = line.split_whitespace().skip(1);
+            let entries: Vec<f64> = entries
+                .map(|e| e.split_once(':').unwrap().1.parse().unwrap())
+                .collect();
+            flat::row_of_array(&json, &entries)
+        })
+        .collect();
+    check("factor", &json, &onnx, &rows, &predicted(&place, "d.svm"));
+}
+
+fn check(name: &str, json: &Value, onnx: &[u8], rows: &[Vec<f64>], wanted: &[(Vec<f64>, String)]) {
+    assert_eq!(rows.len(), wanted.len(), "{name}");
+    let model = graph::Graph::read(onnx);
+    let several = json["label"]["kind"] == "several";
+    let unit = json["label"]["half"].as_f64().unwrap_or(1.0);
+    for (row, (numbers, text)) in rows.iter().zip(wanted) {
+        let (found, prediction) = flat::answer(json, row);
+        // Of several classes the file of predictions has probabilities alone.
+        let shown = &found[if several { found.len() / 2 } else { 0 }..];
+        near(shown, numbers, unit, name);
+        assert_eq!(prediction, *text, "{name}");
+        near(&model.run(row), &found, unit, name);
+    }
+    for fact in ["epsilon", "features", "statement", "adjacency"] {
+        assert!(model.facts.contains_key(fact), "{name}: {fact}");
+    }
+    assert_eq!(
+        model.facts["epsilon"].parse::<f64>().ok(),
+        json["privacy"]["epsilon"].as_f64()
+    );
+}
+
+/// The fields of the lines above.
+fn fields(line: &str) -> Vec<String> {
+    line.split(',')
+        .map(|cell| cell.trim().trim_matches('"').to_owned())
+        .collect()
+}
+
+/// Nothing is replaced unasked.
+#[test]
+fn an_export_replaces_nothing_unasked() {
+    let place = trained(&[], None, "");
+    for format in ["json", "onnx"] {
+        let line = format!("export --model o/model.json --format {format} --out f");
+        place.put("f", "mine\n");
+        place.fails(&line, 1, &["--out", "--force"]);
+        place.ok(&format!("{line} --force"));
+        std::fs::remove_file(place.path("f")).unwrap();
+    }
+}
