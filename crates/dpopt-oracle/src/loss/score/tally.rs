@@ -77,8 +77,11 @@ impl<P: Fn(Example<'_>, &mut [f64]) -> usize + Sync> Differentiable for Tally<P>
             *count += 1.0;
         }
         for (sum, share) in sums.iter_mut().zip(shares) {
-            // `min` takes the 1 where the share is no number.
-            *sum += share.min(1.0).max(0.0) - 0.5;
+            let share = match share.is_nan() {
+                true => 1.0,
+                false => share.clamp(0.0, 1.0),
+            };
+            *sum += share - 0.5;
         }
     }
 }
