@@ -65,8 +65,8 @@ pub use saddle::{
 };
 pub use score::{
     At, AucSaddle, BinnedScores, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity,
-    GroupDro, MeanAt, MeanConstants, RecordAt, ScoreBins, ScoreBinsError, ScoreSaddle, Scored,
-    SharesError,
+    GroupDro, MeanAt, MeanConstants, RecordAt, ScoreBins, ScoreBinsError, ScoreBlock, ScoreSaddle,
+    Scored, SharesError,
 };
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
