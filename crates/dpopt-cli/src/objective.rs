@@ -24,6 +24,9 @@ use crate::statement::spent_in_words;
 
 /// Logits that noise may move: that of `noisy-gd`, over the bound on rows.
 const LOGIT_NOISE: f64 = 1.5;
+/// The flag of shares where there is a table, and where there is none.
+const OF_TABLES: &str = "--group-shares";
+const OF_PLANS: &str = "--shares";
 /// The weight of the regulariser of y. Chosen after a look at Census-Income: see `docs/objectives.md`.
 const DUAL_WEIGHT: f64 = 1.0;
 /// A certificate is false with at most this probability, released shares included.
@@ -128,6 +131,8 @@ pub(crate) struct ObjectiveArgs {
 /// An objective that is a saddle problem, before its shares are known.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
+    /// The flag that its shares are given by.
+    shares_by: &'static str,
     /// The share of the budget for a certificate.
     pub(crate) certify: Option<f64>,
     pub(crate) objective: Objective,
@@ -158,7 +163,7 @@ impl ObjectiveArgs {
         let objective = self.objective;
         let saddle = objective != Objective::LogLoss;
         let (shares, weight) = (self.group_shares.is_some(), self.dual_weight.is_some());
-        check_flags(objective, solver, shares, weight, "--group-shares")?;
+        check_flags(objective, solver, shares, weight, OF_TABLES)?;
         if self.certify.is_some() && !saddle {
             let problem = format!(
                 "it is for objectives with a largest value over y, and {objective} has none; see `dpopt certify` and the certificates \
@@ -195,6 +200,7 @@ impl ObjectiveArgs {
             return Err(CliError::flag("--group", problem));
         }
         Ok(Some(Wanted {
+            shares_by: OF_TABLES,
             certify: self.certify,
             objective,
             solver: saddle_solver(solver),
@@ -231,7 +237,7 @@ impl PlannedObjective {
             solver,
             !self.shares.is_empty(),
             self.dual_weight.is_some(),
-            "--shares",
+            OF_PLANS,
         )?;
         if !saddle {
             return Ok(None);
@@ -241,8 +247,9 @@ impl PlannedObjective {
             .chunks(2)
             .map(|pair| [pair.first().copied(), pair.get(1).copied()]);
         let shares = CellShares::new(pairs.collect());
-        let shares = shares.map_err(|error| CliError::flag("--shares", error.to_string()))?;
+        let shares = shares.map_err(|error| CliError::flag(OF_PLANS, error.to_string()))?;
         let wanted = Wanted {
+            shares_by: OF_PLANS,
             certify: None,
             objective,
             solver: saddle_solver(solver),
@@ -419,11 +426,11 @@ impl Before {
     }
 }
 
-fn shares_error(error: SharesError) -> CliError {
-    CliError::flag("--group-shares", error.to_string())
-}
-
 impl Wanted {
+    fn no_shares(&self, error: SharesError) -> CliError {
+        CliError::flag(self.shares_by, error.to_string())
+    }
+
     /// Whether shares are to be released.
     pub(crate) fn releases(&self) -> bool {
         self.origin == Origin::Release
@@ -460,7 +467,7 @@ impl Wanted {
             return Ok((ready, plan, Some(curator)));
         }
         let before = SharesPlan::new(budget).map_err(CliError::Plan)?;
-        let even = CellShares::even(groups.count()).map_err(shares_error)?;
+        let even = CellShares::even(groups.count()).map_err(|error| self.no_shares(error))?;
         let allowance = allowance.less(&before.spend()).map_err(CliError::Plan)?;
         let (_, first) = self.plan(even, by_class, sizes, &allowance, &limits)?;
         // How much noise there is in how many releases is fixed before the shares are known.
@@ -481,7 +488,7 @@ impl Wanted {
         let (shares, curator) = released.map_err(|error| {
             let why = match error.why {
                 NoShares::Run(error) => CliError::from_run(error),
-                other => CliError::flag("--group-shares", other.to_string()),
+                other => CliError::flag(OF_TABLES, other.to_string()),
             };
             told(*error.spent, why)
         })?;
@@ -529,11 +536,11 @@ impl Wanted {
         let shares = groups.shares(schema);
         let shares = shares.map_err(|error| {
             CliError::flag(
-                "--group-shares",
+                OF_TABLES,
                 format!("{error}; take them from outside the records, or give release"),
             )
         })?;
-        CellShares::new(shares).map_err(shares_error)
+        CellShares::new(shares).map_err(|error| self.no_shares(error))
     }
 
     /// The loss and its plan, of these shares.
@@ -555,7 +562,7 @@ impl Wanted {
                 AucSaddle::new(&shares).map(|of| Built::Auc(Scored::with_own_clips(of, row_norm)))
             }
         };
-        let built = built.map_err(shares_error)?;
+        let built = built.map_err(|error| self.no_shares(error))?;
         let facts = match &built {
             Built::GroupDro(of) => facts(sizes, of),
             Built::EqualOpportunity(of) => facts(sizes, of),

@@ -13,6 +13,7 @@
 
 mod ahead;
 mod blocks;
+mod columns;
 mod design;
 mod domain;
 mod file;
@@ -33,6 +34,7 @@ mod vector;
 
 pub use ahead::Ahead;
 pub use blocks::Packed;
+pub use columns::{add_squared_norms, scale_columns, shortenings, subtract_columns};
 pub use design::{Design, DesignError, Entries, Wanted};
 pub use domain::{Domain, DomainError, into_ball};
 pub use dpopt_lanes::Entry;
@@ -44,7 +46,7 @@ pub use lanczos::{
     End, ExtremeEigenvalue, LanczosError, LanczosSettings, LanczosStatus, extreme_eigenvalue,
 };
 pub use lifted::{Lifted, lifted};
-pub use logistic::{logistic, logistic_changes};
+pub use logistic::{logistic, logistic_changes, logistic_losses, logistic_pairs};
 pub use panels::{PackedSingles, Panels};
 pub use row::Row;
 pub use rowfile::{RowFile, RowFileError, RowFileProblem, RowFileWriter, RowReader};

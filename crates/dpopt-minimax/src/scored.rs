@@ -102,6 +102,16 @@ pub enum CertifyError {
         /// The number.
         share: f64,
     },
+    /// What is left for the run is less than any epsilon.
+    #[error(
+        "a share of {share} of epsilon {epsilon:e} leaves no epsilon for the run: a smaller share, or more of a budget, is needed"
+    )]
+    NothingLeft {
+        /// The share.
+        share: f64,
+        /// The epsilon of the whole.
+        epsilon: f64,
+    },
     /// The mean is over a declared number of records.
     #[error(
         "a certificate is about the mean over the true number of records, and under {adjacency} that is private"
@@ -146,6 +156,10 @@ impl ScoredCertificatePlan {
         let rest = Mu::new(mu * (1.0 - share).sqrt()).map_err(PlanError::from)?;
         // Rounded down by more than the accountant rounds up.
         let epsilon = gdp::epsilon(rest, budget.delta) * (1.0 - 1e-9);
+        if epsilon <= 0.0 {
+            let epsilon = budget.epsilon.get();
+            return Err(CertifyError::NothingLeft { share, epsilon });
+        }
         let hessian = fits.then(|| multiplier(of_hessian));
         Ok(Self {
             norms: multiplier(0.5 * (cost - of_hessian))?,

@@ -44,6 +44,16 @@ pub enum NoShares {
     /// What was released, or the declared number of records.
     #[error(transparent)]
     Shares(#[from] SharesError),
+    /// The noise hides all cells but one, whatever the records are: nothing is released.
+    #[error(
+        "of {records} records the noise of this budget lets only cells be seen that have more than {least:.3} of them, and no two can have:          shares from outside the records, more records or a larger epsilon are needed"
+    )]
+    Hidden {
+        /// The share.
+        least: f64,
+        /// The public number of records.
+        records: u64,
+    },
 }
 
 impl SharesReleaseError {
@@ -103,6 +113,12 @@ impl SharesPlan {
         1.0 + cells as f64 * off + off / least
     }
 
+    /// A cell has a released share where it is seen to have more than this share of the records: four deviations of the noise.
+    #[must_use]
+    pub fn seen_above(&self, records: u64, adjacency: Adjacency) -> f64 {
+        SEEN * adjacency.sum_sensitivity() * self.noise_multiplier.get() / records as f64
+    }
+
     /// Releases the shares of the cells of so many groups. `after` is what will be reserved for the run that uses them, and for what
     /// comes after it, by plans whose releases do not depend on the shares: see
     /// [`SaddleLimits::exact_steps`](crate::SaddleLimits::exact_steps).
@@ -112,7 +128,7 @@ impl SharesPlan {
     /// included, is computed from it.
     ///
     /// # Errors
-    /// [`SharesReleaseError`], which says whether the release was made.
+    /// [`SharesReleaseError`], which says whether the release was made; [`NoShares::Hidden`] before it.
     pub fn release(
         &self,
         data: &PrivateData,
@@ -124,6 +140,12 @@ impl SharesPlan {
         let spend = self.spend();
         let before = SharesReleaseError::before;
         let clip = ClipNorm::new(1.0).map_err(|error| before(RunError::Clip(error)))?;
+        let records = data.public_records();
+        let least = self.seen_above(records, data.adjacency());
+        if least >= 0.5 {
+            let (why, spent) = (NoShares::Hidden { least, records }, Box::new(Event::NoOp));
+            return Err(SharesReleaseError { why, spent });
+        }
         curator
             .reserve_then(&spend, after)
             .map_err(RunError::from)

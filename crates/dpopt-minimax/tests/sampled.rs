@@ -2,10 +2,14 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
+use dpopt_linalg::Domain;
 use dpopt_minimax::{
-    Allowance, Budget, GDA, PRIVATEDIFF, Plan, PlanError, PrivateDiffPlan, RgdaPlan, SGDA,
-    SaddleLimits, SgdaPlan, SharesPlan,
+    Allowance, Budget, GDA, PRIVATEDIFF, Plan, PlanError, PrivateDiffPlan, Release, ReleaseKind,
+    RgdaPlan, Run, SGDA, SaddleFacts, SaddleLimits, SgdaPlan, SharesPlan, Stop,
 };
+use dpopt_oracle::{Joint, PrivateData, PrivateMean, SaddleConstants, SaddleLoss};
 use dpopt_privacy::accounting::AccountingError;
 use dpopt_privacy::{
     Accountant, Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate, Spend,
@@ -165,4 +169,86 @@ fn samples_save_gradients_and_cost_no_more() {
         assert!(cost <= 1.0 + 1e-9 && cost > 0.95, "{adjacency}: {cost}");
         assert_eq!(plan.bound().unwrap().value, 1.5 * a);
     }
+}
+
+/// Records whose slope in y pulls to the other side of 0 wherever y is, and whose slope in x never gets short: paths of y are as long as no smooth
+/// loss has them, and anchors come early.
+struct Restless;
+
+impl SaddleLoss for Restless {
+    type Records = Vec<f64>;
+    const MAY_PANIC: bool = false;
+
+    fn x_dim(&self, _: &Vec<f64>) -> usize {
+        1
+    }
+
+    fn domain(&self) -> Domain {
+        Domain::ball(1, 1.0)
+    }
+
+    fn saddle_constants(&self, _: &Vec<f64>) -> SaddleConstants {
+        small(1).record
+    }
+
+    fn value(&self, _: &f64, x: &[f64], y: &[f64]) -> f64 {
+        x[0] - y[0].abs()
+    }
+
+    fn gradient(&self, size: &f64, _: &[f64], y: &[f64], out: (&mut [f64], &mut [f64])) {
+        out.0[0] += size;
+        out.1[0] -= size.copysign(y[0]);
+    }
+}
+
+fn small(records: u64) -> SaddleFacts {
+    SaddleFacts {
+        x_dim: 1,
+        domain: Domain::ball(1, 1.0),
+        ..unit(records, Adjacency::ReplaceOne)
+    }
+}
+
+/// A run that has no anchor left before its target keeps its point and its books, says why it ended, and states no bound.
+#[test]
+fn without_anchors_a_run_keeps_what_it_has() {
+    let records = 60_000u64;
+    let allowance = Allowance::all(&budget());
+    let plan = RgdaPlan::sampled(&small(records), &allowance, &limits()).unwrap();
+    assert!(plan.bound().is_some());
+    let blocks = plan.blocks().unwrap();
+    let data =
+        PrivateData::made_up_of(vec![1.0; records as usize], Adjacency::ReplaceOne, None).unwrap();
+    let curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    let joint = Joint::new(Restless, blocks.scale).unwrap();
+    let mut means = PrivateMean::new(&data, joint, curator).unwrap();
+    let (mut anchors, mut last) = (0, Vec::new());
+    let mut watch = |release: &Release<'_>| {
+        anchors += u64::from(release.kind == ReleaseKind::Anchor);
+        last = release.point.to_vec();
+        ControlFlow::Continue(())
+    };
+    let start = [0.0; 2];
+    let run = Run::new(&mut watch).starting_at(Some(&start));
+    let outcome = plan.run_with(&mut means, run).unwrap();
+    assert_eq!(outcome.stop, Stop::BudgetUsed);
+    assert!(outcome.bound().is_none() && plan.bound().is_some());
+    assert!(outcome.steps > 1 && outcome.steps < plan.steps());
+    // The point that it had come to, which the last release was at or a step from.
+    assert!(outcome.point.iter().all(|x| x.is_finite()));
+    assert!(outcome.point[0] < 0.0, "{:?} {last:?}", outcome.point);
+    // All that was planned is reserved, and every anchor of it is spent.
+    assert_eq!(means.curator().reserved(), *plan.spend().event());
+    assert_eq!(outcome.spent, means.curator().spent());
+    let count = |event: &Event| {
+        let leaves = event.leaves().into_iter();
+        let anchors = leaves
+            .filter(|(leaf, _)| matches!(leaf, Event::Gaussian { .. }))
+            .map(|(_, count)| count);
+        anchors.sum::<u64>()
+    };
+    assert_eq!(count(&outcome.spent), anchors);
+    assert_eq!(count(plan.spend().event()), anchors);
+    let cost = epsilon(&outcome.spent, Adjacency::ReplaceOne);
+    assert!(cost > 0.0 && cost <= 1.0 + 1e-9, "{cost}");
 }

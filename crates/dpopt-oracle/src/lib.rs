@@ -46,9 +46,10 @@ pub use loss::{
     Network, NetworkError, NotConvexSmooth, Observed, ObservedEntries, ObservedRecord,
     ParameterError, PerturbationError, QuadraticLink, Quantile, Rays, RecordAt, RecordOf,
     Regularizer, RowAverageCheck, SaddleConstants, SaddleLoss, SaddleRecord, Scale, ScoreBins,
-    ScoreBinsError, ScoreSaddle, Scored, Segment, SharedPerturbation, SharesError, Softmax, Tally,
-    TemporalDifference, TemporalError, Transition, TwiceDifferentiable, TwiceSaddle, ValuesOf,
-    check_constants, check_gradient, check_hessian_vector, check_row_averages,
+    ScoreBinsError, ScoreBlock, ScoreSaddle, Scored, Segment, SharedPerturbation, SharesError,
+    Softmax, Tally, TemporalDifference, TemporalError, Transition, TwiceDifferentiable,
+    TwiceSaddle, ValuesOf, check_constants, check_gradient, check_hessian_vector,
+    check_row_averages,
 };
 pub use oracle::{
     Answer, AveragedMeans, Books, Counts, DomainStamp, FnOracle, Mean, NoSample, Number, Offers,

@@ -2,10 +2,10 @@
 
 use dpopt_linalg::{Design, Domain};
 use dpopt_oracle::{
-    AucSaddle, BlockClips, Cell, CellCounts, CellShares, Differentiable, EqualOpportunity, Example,
-    Examples, GroupDro, Joint, Linear, Loss, Momentum, PrivateData, PrivateGradient, PrivateMean,
-    Records, SaddleConstants, SaddleLoss, ScoreSaddle, Scored, Segment, SharesError,
-    check_constants, check_gradient,
+    At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, Differentiable, EqualOpportunity,
+    Example, Examples, GroupDro, Joint, Linear, Loss, Momentum, PrivateData, PrivateGradient,
+    PrivateMean, Records, SaddleConstants, SaddleLoss, ScoreBlock, ScoreSaddle, Scored, Segment,
+    SharesError, check_constants, check_gradient,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend, Which};
 
@@ -454,6 +454,66 @@ fn fused_passes_release_what_single_records_do() {
     fused(&GroupDro::new(&shares(), true, 0.7).unwrap());
     fused(&EqualOpportunity::new(&shares(), 0.7).unwrap());
     fused(&AucSaddle::new(&shares()).unwrap());
+}
+
+/// What a block of rows gives each of them is what it gets alone, to the bit, and the formulas of one row, to the last digits.
+fn blocks_are_single_rows<S: ScoreSaddle>(objective: &S, y: &[f64], extra: &[f64]) {
+    let at = At { extra, y };
+    let width = extra.len() + y.len();
+    let scores: Vec<f64> = [0.0, -0.0, 1e-17, 0.3, -0.9, 2.5, -30.0, 45.0, -700.0, 700.0]
+        .into_iter()
+        .chain([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300])
+        .cycle()
+        .take(139)
+        .collect();
+    let labels: Vec<f64> = labels(139).into_iter().map(f64::from).collect();
+    let of = |rows: std::ops::Range<usize>| {
+        let count = rows.len();
+        let mut scores = scores[rows.clone()].to_vec();
+        // Buffers hold anything.
+        let (mut slopes, mut behind) = (vec![f64::NAN; count], vec![f64::NAN; count * width]);
+        objective.slopes(
+            ScoreBlock {
+                scores: &mut scores,
+                labels: &labels[rows],
+                slopes: &mut slopes,
+                behind: &mut behind,
+            },
+            at,
+        );
+        (slopes, behind)
+    };
+    let whole = of(0..139);
+    for i in 0..139 {
+        let alone = of(i..i + 1);
+        let (mut of_extra, mut of_y) = (vec![0.0; extra.len()], vec![0.0; y.len()]);
+        let cell = Cell::of(labels[i]);
+        let slope = objective.slope(scores[i], cell, at, &mut of_extra, &mut of_y);
+        let found = std::iter::once(whole.0[i]).chain((0..width).map(|j| whole.1[j * 139 + i]));
+        let single = std::iter::once(alone.0[0]).chain(alone.1);
+        let formulas = std::iter::once(slope).chain(of_extra).chain(of_y);
+        for ((found, single), formula) in found.zip(single).zip(formulas) {
+            assert_eq!(found.to_bits(), single.to_bits());
+            let close = (found - formula).abs() <= 1e-13 * (1.0 + formula.abs());
+            let equal = found == formula || found.is_nan() && !formula.is_finite();
+            let formula_is_none = formula.is_nan() && !found.is_finite();
+            assert!(close || equal || formula_is_none, "{i}: {found} {formula}");
+        }
+    }
+}
+
+#[test]
+fn slopes_of_a_block_are_those_of_its_rows() {
+    let y = [0.1, 0.2, 0.3, 0.2, 0.2];
+    blocks_are_single_rows(&GroupDro::new(&shares(), true, 0.7).unwrap(), &y, &[]);
+    blocks_are_single_rows(&GroupDro::new(&shares(), false, 0.7).unwrap(), &y[..3], &[]);
+    let prices = [0.5, -0.25, 0.0];
+    blocks_are_single_rows(
+        &EqualOpportunity::new(&shares(), 0.7).unwrap(),
+        &prices,
+        &[],
+    );
+    blocks_are_single_rows(&AucSaddle::new(&shares()).unwrap(), &[0.4], &[-0.1, 0.3]);
 }
 
 #[test]

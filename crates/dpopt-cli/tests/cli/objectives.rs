@@ -126,20 +126,44 @@ fn flags_without_a_use_are_refused() {
     }
 }
 
-/// At so small an epsilon no cell is above four deviations of the noise (but with probability below 1e-7): the release was made, and the command
-/// says so.
+/// At this epsilon a cell is seen from 0.487 of the records on, four deviations of the noise, and there are no positives: two groups of them are seen
+/// with probability below 1e-8. The release was made, and the command says so.
 #[test]
 fn errors_after_a_release_say_that_it_is_spent() {
     let place = with_shares(&SHARES);
-    let flags = "train --data t.csv --schema s.toml --delta 1e-9 --objective group-dro --group y,c --group-shares release --epsilon 0.001";
+    place.put("t.csv", &place.read("t.csv").replace("yes", "no"));
+    let flags = "train --data t.csv --schema s.toml --delta 1e-5 --objective equal-opportunity --group c --group-shares release --epsilon 1.6";
     place.fails(
         flags,
         5,
         &["counts as spent", "its privacy loss is at most"],
     );
     // Before the release it is a matter of flags.
-    let flags = flags.replace("--epsilon 0.001", "--epsilon 0.001 --rank 2");
+    let flags = flags.replace("--epsilon 1.6", "--epsilon 1.6 --rank 2");
     place.fails(&flags, 1, &["--rank"]);
+}
+
+/// What no records could make come true, before anything is charged.
+#[test]
+fn budgets_that_show_or_leave_nothing_are_refused() {
+    let place = with_shares(&SHARES);
+    let train = "train --data t.csv --schema s.toml --delta 1e-5 --objective";
+    for (flags, words) in [
+        (
+            "group-dro --group y,c --group-shares release --epsilon 0.001",
+            ["--group-shares", "400 records", "larger epsilon"],
+        ),
+        (
+            "auc --group-shares release --epsilon 0.5",
+            ["--group-shares", "no two can have", "outside the records"],
+        ),
+        (
+            "group-dro --group c --epsilon 1e-7 --certify=0.999999",
+            ["--certify", "leaves no epsilon", "smaller share"],
+        ),
+    ] {
+        place.fails(&format!("{train} {flags}"), 1, &words);
+    }
 }
 
 /// Columns that make no groups, and shares that are none, before a record is read.
@@ -204,6 +228,15 @@ fn plans_need_no_table() {
         1,
         &["--shares", "1.2"],
     );
+    // By the flag that there is, and not by that of `train`.
+    for (objective, shares) in [("group-dro", "1"), ("equal-opportunity", "0.5,0.5")] {
+        let flags = flags.replace("group-dro", objective);
+        place.fails(
+            &format!("{flags} --shares {shares}"),
+            1,
+            &[": --shares: ", "at least 2"],
+        );
+    }
 }
 
 /// A solver that is named is the one that runs, or its refusal is given; and no flag is refused after shares were paid for.

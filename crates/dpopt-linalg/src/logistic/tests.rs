@@ -59,6 +59,34 @@ const CHANGES: [(f64, f64, f64); 18] = [
     (0.5, -0.703125, -0.17306669673709493),
 ];
 
+// Written likewise: ln(1 + exp(-m)).
+const LOSSES: [(f64, f64); 24] = [
+    (-700.25, 700.25),
+    (-100.0, 100.0),
+    (-36.7, 36.7),
+    (-5.3, 5.304979177204327),
+    (-2.0, 2.1269280110429727),
+    (-1.0, 1.3132616875182228),
+    (-0.1, 0.7443966600735709),
+    (-1e-09, 0.6931471810599453),
+    (0.0, std::f64::consts::LN_2),
+    (1e-17, std::f64::consts::LN_2),
+    (0.001, 0.6926473055599401),
+    (0.1, 0.6443966600735709),
+    (0.3465735902799727, 0.5347999967395703),
+    (0.8813735870195429, 0.3465735902799727),
+    (0.881373587019543, 0.34657359027997264),
+    (1.0, 0.3132616875182228),
+    (2.0, 0.1269280110429725),
+    (5.3, 0.004979177204327231),
+    (10.0, 4.539889921686465e-05),
+    (20.5, 1.2501528656053015e-09),
+    (36.7, 1.1518409493076095e-16),
+    (100.0, 3.720075976020836e-44),
+    (300.1, 4.658284196779334e-131),
+    (700.25, 7.678723813110872e-305),
+];
+
 fn ulps(a: f64, b: f64) -> f64 {
     (a - b).abs() / (b.abs() * f64::EPSILON).max(f64::MIN_POSITIVE)
 }
@@ -67,6 +95,18 @@ fn one(z: f64) -> f64 {
     let mut values = [z];
     logistic(&mut values);
     values[0]
+}
+
+fn loss(margin: f64) -> (f64, f64) {
+    let (mut values, mut losses) = ([margin], [0.0]);
+    logistic_losses(&mut values, &mut losses);
+    (values[0], losses[0])
+}
+
+fn pair(z: f64) -> (f64, f64) {
+    let (mut values, mut others) = ([z], [0.0]);
+    logistic_pairs(&mut values, &mut others);
+    (values[0], others[0])
 }
 
 fn change(z: f64, dz: f64) -> f64 {
@@ -84,6 +124,16 @@ fn values_agree_with_fifty_digit_arithmetic() {
         let got = change(z, dz);
         assert!(ulps(got, expected) <= 12.0, "{z} {dz}: {got} {expected}");
     }
+    for (margin, expected) in LOSSES {
+        let (_, got) = loss(margin);
+        assert!(ulps(got, expected) <= 4.0, "{margin}: {got} {expected}");
+    }
+    for (z, expected) in LOGISTIC {
+        let (found, slope) = (pair(z), loss(-z).0);
+        for got in [found.0, pair(-z).1, slope] {
+            assert!(ulps(got, expected) <= 4.0, "{z}: {got} {expected}");
+        }
+    }
 }
 
 #[test]
@@ -93,6 +143,12 @@ fn the_ends_are_reached_and_nan_passes() {
     assert_eq!(one(0.0), 0.5);
     assert_eq!(one(-0.0), 0.5);
     assert!(one(f64::NAN).is_nan());
+    assert_eq!(pair(f64::INFINITY).0, 1.0);
+    assert!(pair(f64::INFINITY).1 <= 2f64.powi(-1021));
+    assert_eq!(loss(f64::NEG_INFINITY), (1.0, f64::INFINITY));
+    assert!(loss(f64::INFINITY).1 <= 2f64.powi(-1021));
+    let (nans, lost) = (pair(f64::NAN), loss(f64::NAN));
+    assert!([nans.0, nans.1, lost.0, lost.1].iter().all(|x| x.is_nan()));
     assert_eq!(change(3.0, 0.0), 0.0);
     assert!(change(f64::NAN, 1.0).is_nan());
     assert!(change(1.0, f64::NAN).is_nan());
@@ -117,6 +173,16 @@ fn neither_place_nor_width_changes_a_result() {
         logistic_changes(&mut values, &dz);
         for k in 0..length {
             assert_eq!(values[k].to_bits(), change(z[k], dz[k]).to_bits());
+        }
+        let (mut values, mut beside) = (z[..length].to_vec(), vec![0.0; length]);
+        logistic_losses(&mut values, &mut beside);
+        for k in 0..length {
+            assert_eq!((values[k], beside[k]), loss(z[k]));
+        }
+        values.copy_from_slice(&z[..length]);
+        logistic_pairs(&mut values, &mut beside);
+        for k in 0..length {
+            assert_eq!((values[k], beside[k]), pair(z[k]));
         }
     }
     struct Owned(Vec<f64>);

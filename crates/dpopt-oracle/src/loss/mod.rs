@@ -65,7 +65,8 @@ pub use saddle::{
 };
 pub use score::{
     At, AucSaddle, BlockClips, Cell, CellCounts, CellShares, EqualOpportunity, GroupDro, MeanAt,
-    MeanConstants, RecordAt, ScoreBins, ScoreBinsError, ScoreSaddle, Scored, SharesError, Tally,
+    MeanConstants, RecordAt, ScoreBins, ScoreBinsError, ScoreBlock, ScoreSaddle, Scored,
+    SharesError, Tally,
 };
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;

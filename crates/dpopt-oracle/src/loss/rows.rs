@@ -28,7 +28,7 @@ pub(crate) struct Block<'a, const K: usize> {
     pub(crate) norms: &'a [f64],
     /// To be filled: the multiple of each row that it contributes.
     pub(crate) multiples: &'a mut [f64],
-    /// To be filled: the numbers behind each row, those of a row beside each other; they hold anything.
+    /// To be filled: the numbers behind each row, the first of all rows beside each other, then the second; they hold anything.
     pub(crate) tails: &'a mut [f64],
 }
 

@@ -15,7 +15,7 @@ const HALF: usize = GROUP / 2;
 /// Rows that are looked at before the first of them is added.
 pub(super) const BATCH: usize = 64;
 /// 2^-1000: a quotient below has lost digits, or is about to.
-const SMALLEST: f64 = f64::from_bits(23 << 52);
+pub(super) const SMALLEST: f64 = f64::from_bits(23 << 52);
 
 /// Column numbers and entries of a sparse row.
 pub type SparseRow<'a> = (&'a [u32], &'a [f32]);

@@ -2,15 +2,15 @@
 
 use dpopt_lanes::{Entry, Kernel, Lanes, dispatch};
 
-use super::rows::{self, BATCH, Clip, Dense, Multiple, SparseRow};
-use super::{Bound, LatticeSum, RowBound, nearest, norm_inflation};
+use super::rows::{self, BATCH, Clip, Dense, Multiple, SMALLEST, SparseRow};
+use super::{Bound, LatticeSum, RowBound, norm_inflation};
 
-/// What a pass adds behind the rows: so many numbers for each, those of a row beside each other.
+/// What a pass adds behind the rows: so many numbers for each, the first of all rows beside each other, then the second of all, and so on.
 #[derive(Debug, Clone, Copy)]
 pub struct Tails<'a> {
     /// Numbers of a row: the last coordinates of the sum.
     pub width: usize,
-    /// All of them.
+    /// All of them: number j of row i of n is `numbers[j * n + i]`.
     pub numbers: &'a [f64],
 }
 
@@ -40,43 +40,14 @@ impl LatticeSum {
         mut meanwhile: impl FnMut(),
     ) {
         let head = self.head_of(rows.len(), scales, bounds, tails);
-        let room = self.take_room(rows.len());
-        let mut batch: ([&[T]; BATCH], [f64; BATCH]) = ([&[]; BATCH], [0.0; BATCH]);
-        let mut live = 0;
-        for (i, (&row, &bound)) in rows[..room].iter().zip(bounds).enumerate() {
-            let tail = &tails.numbers[i * tails.width..][..tails.width];
-            let Some(cut) = Cut::new(
-                &self.bound,
-                scales[i] * self.weight,
-                bound,
-                tail,
-                self.weight,
-            ) else {
-                continue;
-            };
-            if row.len() != head {
-                continue;
-            }
-            let (of_rows, of_tails) = self.sum.split_at_mut(head);
-            cut.add_tail(tail, of_tails);
-            (batch.0[live], batch.1[live]) = (row, cut.steps);
-            live += 1;
-            if live == BATCH {
-                let (rows, steps) = (&batch.0[..], &batch.1[..]);
-                dispatch(Dense {
-                    sum: of_rows,
-                    rows,
-                    steps,
-                    meanwhile: &mut meanwhile,
-                });
-                live = 0;
-            }
-        }
-        dispatch(Dense {
-            sum: &mut self.sum[..head],
-            rows: &batch.0[..live],
-            steps: &batch.1[..live],
-            meanwhile: &mut meanwhile,
+        let fits = |row: &&[T]| row.len() == head;
+        self.add_cut(rows, fits, (scales, bounds, tails), |sum, rows, steps| {
+            dispatch(Dense {
+                sum,
+                rows,
+                steps,
+                meanwhile: &mut meanwhile,
+            });
         });
     }
 
@@ -92,42 +63,84 @@ impl LatticeSum {
         tails: Tails<'_>,
     ) {
         let head = self.head_of(rows.len(), scales, bounds, tails);
-        let room = self.take_room(rows.len());
-        let mut batch: ([SparseRow<'_>; BATCH], [f64; BATCH]) = ([(&[], &[]); BATCH], [0.0; BATCH]);
-        let mut live = 0;
-        for (i, (&row, &bound)) in rows[..room].iter().zip(bounds).enumerate() {
-            let tail = &tails.numbers[i * tails.width..][..tails.width];
-            let Some(cut) = Cut::new(
-                &self.bound,
-                scales[i] * self.weight,
-                bound,
-                tail,
-                self.weight,
-            ) else {
-                continue;
-            };
-            // Its columns were measured to increase.
-            if row.0.last().is_some_and(|&last| last as usize >= head) {
-                continue;
-            }
-            let (of_rows, of_tails) = self.sum.split_at_mut(head);
-            cut.add_tail(tail, of_tails);
-            (batch.0[live], batch.1[live]) = (row, cut.steps);
-            live += 1;
-            if live == BATCH {
-                dispatch(Sparse {
-                    sum: of_rows,
-                    rows: &batch.0,
-                    steps: &batch.1,
-                });
-                live = 0;
-            }
-        }
-        dispatch(Sparse {
-            sum: &mut self.sum[..head],
-            rows: &batch.0[..live],
-            steps: &batch.1[..live],
+        // Its columns were measured to increase.
+        let fits = |row: &SparseRow<'_>| row.0.last().is_none_or(|&last| (last as usize) < head);
+        self.add_cut(rows, fits, (scales, bounds, tails), |sum, rows, steps| {
+            dispatch(Sparse { sum, rows, steps });
         });
+    }
+
+    /// Cuts rows and tails a batch at a time, and adds the tails; `add` adds multiples of rows to the coordinates before them.
+    fn add_cut<R: Copy>(
+        &mut self,
+        rows: &[R],
+        fits: impl Fn(&R) -> bool,
+        (scales, bounds, tails): (&[f64], &[RowBound], Tails<'_>),
+        mut add: impl FnMut(&mut [i64], &[R], &[f64]),
+    ) {
+        let head = self.bound.dim - tails.width;
+        let room = self.take_room(rows.len());
+        for start in (0..room).step_by(BATCH) {
+            let batch = start..room.min(start + BATCH);
+            let size = batch.len();
+            let mut cuts = Cuts {
+                steps: [0.0; BATCH],
+                tails: [0.0; BATCH],
+                plain: [0; BATCH],
+            };
+            let columns = Columns {
+                of: tails,
+                rows: rows.len(),
+                start,
+            };
+            let all_plain = dispatch(Cutting {
+                bound: &self.bound,
+                weight: self.weight,
+                scales: &scales[batch.clone()],
+                bounds: &bounds[batch.clone()],
+                columns,
+                cuts: &mut cuts,
+            });
+            let rows = &rows[batch.clone()];
+            let (of_rows, of_tails) = self.sum.split_at_mut(head);
+            if all_plain && rows.iter().all(&fits) {
+                let (steps, factors) = (&cuts.steps[..size], &cuts.tails[..size]);
+                dispatch(AddTails {
+                    sum: of_tails,
+                    columns,
+                    factors,
+                });
+                add(of_rows, rows, steps);
+                continue;
+            }
+            let (mut kept, mut live) = ([rows[0]; BATCH], 0);
+            for (i, row) in rows.iter().enumerate() {
+                let at = start + i;
+                if cuts.plain[i] == 0 {
+                    let numbers = (0..tails.width).map(|j| columns.column(j)[i]);
+                    let scale = scales[at] * self.weight;
+                    let found = Cut::new(&self.bound, scale, bounds[at], numbers, self.weight);
+                    let Some(cut) = found else {
+                        continue;
+                    };
+                    (cuts.steps[i], cuts.tails[i]) = (cut.steps, cut.tail);
+                }
+                if fits(row) {
+                    dispatch(AddTails {
+                        sum: of_tails,
+                        columns: Columns {
+                            start: at,
+                            ..columns
+                        },
+                        factors: &cuts.tails[i..=i],
+                    });
+                    // No later than its own place.
+                    (kept[live], cuts.steps[live]) = (*row, cuts.steps[i]);
+                    live += 1;
+                }
+            }
+            add(of_rows, &kept[..live], &cuts.steps[..live]);
+        }
     }
 
     fn head_of(&self, rows: usize, scales: &[f64], bounds: &[RowBound], tails: Tails<'_>) -> usize {
@@ -137,6 +150,113 @@ impl LatticeSum {
             "one scale, one bound and one tail per row"
         );
         self.bound.dim - tails.width
+    }
+}
+
+/// The tails of some of the rows: from one of them on.
+#[derive(Clone, Copy)]
+struct Columns<'a> {
+    of: Tails<'a>,
+    rows: usize,
+    start: usize,
+}
+
+impl<'a> Columns<'a> {
+    /// Number j of each row.
+    #[inline(always)]
+    fn column(&self, j: usize) -> &'a [f64] {
+        &self.of.numbers[j * self.rows..][self.start..self.rows]
+    }
+}
+
+/// How the rows of a batch are cut.
+struct Cuts {
+    /// The multiples of rows, in lattice steps.
+    steps: [f64; BATCH],
+    /// Those of tails.
+    tails: [f64; BATCH],
+    /// 1 where these are right: others are cut one by one.
+    plain: [u64; BATCH],
+}
+
+/// [`Cut::new`] for the rows of a batch, with one root for each; true where that is right for all of them.
+struct Cutting<'a> {
+    bound: &'a Bound,
+    weight: f64,
+    scales: &'a [f64],
+    bounds: &'a [RowBound],
+    columns: Columns<'a>,
+    cuts: &'a mut Cuts,
+}
+
+impl Kernel for Cutting<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, _: L) -> bool {
+        let (clip, per_step, weight) = (self.bound.clip, 1.0 / self.bound.step, self.weight);
+        let count = self.scales.len();
+        let inflation = norm_inflation(self.columns.of.width + 1);
+        let mut squares = [0.0; BATCH];
+        let squares = &mut squares[..count];
+        for j in 0..self.columns.of.width {
+            for (sum, x) in squares.iter_mut().zip(self.columns.column(j)) {
+                // The weight first: a square of what it makes long or short may be out of range.
+                let x = x * weight;
+                *sum += x * x;
+            }
+        }
+        let mut all = 1;
+        let rows = self.scales.iter().zip(self.bounds).zip(squares);
+        let Cuts {
+            steps,
+            tails,
+            plain,
+        } = self.cuts;
+        let out = steps.iter_mut().zip(tails).zip(plain);
+        for (((&scale, &bound), squares), ((steps, tail), plain)) in rows.zip(out) {
+            let scale = scale * weight;
+            let head = scale.abs() * bound.norm();
+            let squares = *squares + head * head;
+            let total = squares.sqrt() * inflation;
+            let cut = (clip / total) * (1.0 - 4.0 * f64::EPSILON);
+            let factor = if total > clip { cut } else { 1.0 };
+            let (kept, of_tail) = (scale * factor, weight * factor);
+            *steps = kept * per_step;
+            *tail = of_tail * per_step;
+            // Written so that what is no number is not plain; nor is what is short, as a row of zeros without a tail.
+            let inside = u64::from(squares >= 1e-280) & u64::from(squares < 1e280);
+            let digits = u64::from(kept.abs() >= f64::MIN_POSITIVE) | u64::from(scale == 0.0);
+            let digits = digits & u64::from(of_tail.abs() >= f64::MIN_POSITIVE);
+            let finite =
+                u64::from(steps.abs() < f64::INFINITY) & u64::from(tail.abs() < f64::INFINITY);
+            *plain = inside & u64::from(factor >= SMALLEST) & digits & finite;
+            all &= *plain;
+        }
+        all == 1
+    }
+}
+
+/// Adds multiples of tails, in lattice steps.
+struct AddTails<'a> {
+    sum: &'a mut [i64],
+    columns: Columns<'a>,
+    factors: &'a [f64],
+}
+
+impl Kernel for AddTails<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        for (j, sum) in self.sum.iter_mut().enumerate() {
+            let column = &self.columns.column(j)[..self.factors.len()];
+            let mut total = 0i64;
+            for (x, factor) in column.iter().zip(self.factors) {
+                total = total.wrapping_add(rows::nearest(lanes, *x, *factor));
+            }
+            *sum = sum.wrapping_add(total);
+        }
     }
 }
 
@@ -173,8 +293,14 @@ struct Cut {
 
 impl Cut {
     /// None: it adds zero.
-    #[inline]
-    fn new(bound: &Bound, scale: f64, row: RowBound, tail: &[f64], weight: f64) -> Option<Self> {
+    #[cold]
+    fn new(
+        bound: &Bound,
+        scale: f64,
+        row: RowBound,
+        tail: impl ExactSizeIterator<Item = f64> + Clone,
+        weight: f64,
+    ) -> Option<Self> {
         let head = scale.abs() * row.norm();
         // 0 times an infinite bound is no number.
         if !head.is_finite() {
@@ -190,8 +316,8 @@ impl Cut {
         } else {
             1.0
         };
-        // A factor that is almost subnormal has lost digits.
-        if factor < f64::from_bits(23 << 52) {
+        // A factor that is almost subnormal has lost digits, and so has one times such a weight.
+        if factor < SMALLEST || (factor * weight).abs() < f64::MIN_POSITIVE {
             return None;
         }
         let limits = Clip::new(bound);
@@ -213,32 +339,24 @@ impl Cut {
         let tail = factor * weight / bound.step;
         tail.is_finite().then_some(Self { steps, tail })
     }
-
-    #[inline]
-    fn add_tail(&self, tail: &[f64], sum: &mut [i64]) {
-        for (sum, x) in sum.iter_mut().zip(tail) {
-            *sum = sum.wrapping_add(nearest(x * self.tail));
-        }
-    }
 }
 
 /// At least the norm.
-#[inline]
-fn length(tail: &[f64]) -> f64 {
-    let squares: f64 = tail.iter().map(|x| x * x).sum();
+fn length(tail: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
+    let count = tail.len();
+    let squares: f64 = tail.clone().map(|x| x * x).sum();
     let norm = if (1e-280..1e280).contains(&squares) {
         squares.sqrt()
     } else {
-        tail.iter().fold(0.0, |sum: f64, x| {
+        tail.fold(0.0, |sum: f64, x| {
             // Not `hypot`, which takes infinity with a NaN for infinity.
-            if x.is_nan() { x.abs() } else { sum.hypot(*x) }
+            if x.is_nan() { x.abs() } else { sum.hypot(x) }
         })
     };
-    norm * norm_inflation(tail.len())
+    norm * norm_inflation(count)
 }
 
 /// At least hypot(a, b).
-#[inline]
 fn joined(a: f64, b: f64) -> f64 {
     let squares = a * a + b * b;
     let norm = if (1e-280..1e280).contains(&squares) {
@@ -417,11 +535,101 @@ mod tests {
         all.add_rows_with_tails(&views, &scales, &bounds, tails, || {});
         let mut single = vec![0.0; DIM];
         for i in 0..150 {
-            let found = added(20.0, scales[i], &rows[i], &numbers[3 * i..3 * i + 3]);
+            let tail = [numbers[i], numbers[150 + i], numbers[300 + i]];
+            let found = added(20.0, scales[i], &rows[i], &tail);
             single.iter_mut().zip(found).for_each(|(sum, x)| *sum += x);
         }
         let step = all.bound.step();
         let all: Vec<f64> = all.sum.iter().map(|&k| k as f64 * step).collect();
         assert_eq!(all, single);
+    }
+
+    /// Rows of every length beside each other: each adds what it adds alone, in any order and split in two, and none is longer than the radius.
+    #[test]
+    fn odd_rows_leave_the_others_as_they_are() {
+        let least = f64::from_bits(1);
+        let scales = [
+            1.0,
+            1e-300,
+            least,
+            0.0,
+            -3e5,
+            f64::NAN,
+            1e200,
+            1e-170,
+            -0.25,
+            f64::INFINITY,
+        ];
+        let numbers = [0.5, 1e9, 1e-200, 0.0, f64::NAN, -1e170, 1e308, 3.0];
+        let count = scales.len() * numbers.len();
+        let rows: Vec<[f32; 5]> = (0..count)
+            .map(|i| match i % 7 {
+                3 => [0.0; 5],
+                5 => [f32::MAX, 0.0, 1e-40, 0.0, 1.0],
+                k => [k as f32, -1.0, 0.5, 0.0, 2.0],
+            })
+            .collect();
+        let of = |order: &[usize]| {
+            let mut sum = sum(2.0);
+            let views: Vec<&[f32]> = order.iter().map(|&i| &rows[i][..]).collect();
+            let factors: Vec<f64> = order.iter().map(|&i| scales[i % scales.len()]).collect();
+            let bounds: Vec<RowBound> = views.iter().map(|row| RowBound::dense(row)).collect();
+            let own = |i: usize| numbers[i / scales.len()];
+            let second = order.iter().map(|&i| 1e-3 * own(i));
+            let tails: Vec<f64> = order.iter().map(|&i| own(i)).chain(second).collect();
+            let tails = Tails {
+                width: 2,
+                numbers: &tails,
+            };
+            sum.add_rows_with_tails(&views, &factors, &bounds, tails, || {});
+            sum.sum
+        };
+        let mut total = vec![0; DIM];
+        for i in 0..count {
+            let one = of(&[i]);
+            let norm = one.iter().map(|&k| (k as f64).powi(2)).sum::<f64>().sqrt();
+            let radius = 2.0 / sum(2.0).bound.step();
+            assert!(norm <= radius, "{i}: {norm} {radius}");
+            // A small multiple of the row does not hide a long tail from the clip.
+            let (scale, number) = (scales[i % scales.len()], numbers[i / scales.len()]);
+            if scale.abs() <= 1e-300 && number == 1e9 && i % 7 != 5 {
+                assert!(norm > 0.9999 * radius, "{i}: {norm} {radius}");
+            }
+            total.iter_mut().zip(one).for_each(|(sum, k)| *sum += k);
+        }
+        let order: Vec<usize> = (0..count).collect();
+        let backwards: Vec<usize> = (0..count).rev().collect();
+        let mixed: Vec<usize> = (0..count).map(|i| i * 37 % count).collect();
+        for order in [order, backwards, mixed] {
+            assert_eq!(of(&order), total);
+            let (first, second) = order.split_at(29);
+            let parts = of(first).into_iter().zip(of(second));
+            assert!(parts.zip(&total).all(|((a, b), sum)| a + b == *sum));
+        }
+    }
+
+    /// Weights of a sum act before the clip, on the tail too: the long one of a small weight, and the short one of a large.
+    #[test]
+    fn weights_act_on_both_parts() {
+        for (weight, number) in [
+            (1e-200, 1e200),
+            (1e200, 1e-200),
+            (0.5, 2.0),
+            (1e-310, 1e308),
+        ] {
+            let bound = Bound::new(ClipNorm::new(0.75).unwrap(), DIM).unwrap();
+            let mut sum = LatticeSum::weighted(bound, weight, 0.75);
+            let row = [1.0f32, 0.0, 0.0, 0.0, 0.0, 0.0];
+            let tails = Tails {
+                width: 1,
+                numbers: &[number],
+            };
+            sum.add_rows_with_tails(&[&row[..]], &[0.0], &[RowBound::dense(&row)], tails, || {});
+            let found = sum.sum[6] as f64 * bound.step();
+            assert!(found <= 0.75, "{weight}: {found}");
+            if weight > 1e-300 {
+                assert!(found > 0.7499, "{weight}: {found}");
+            }
+        }
     }
 }

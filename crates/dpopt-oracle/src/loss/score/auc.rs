@@ -1,11 +1,11 @@
 //! Ranking: positives above negatives, by the square surrogate of the area under the curve.
 
-use dpopt_linalg::Domain;
+use dpopt_linalg::{Domain, logistic_pairs};
 
 use super::point::diagonal;
 use super::{
     At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, RecordAt, SIGMOID_CURVATURE,
-    ScoreSaddle, SharesError, sigmoid,
+    ScoreBlock, ScoreSaddle, SharesError, sigmoid,
 };
 use crate::loss::SaddleConstants;
 
@@ -156,6 +156,43 @@ impl ScoreSaddle for AucSaddle {
         extra[own] = -2.0 * weight * residual;
         y[0] = 2.0 * (weight * sign * h - self.spread() * theta);
         2.0 * weight * steep * (residual + sign * (1.0 + theta))
+    }
+
+    fn slopes(&self, block: ScoreBlock<'_>, at: At<'_>) {
+        let ScoreBlock {
+            scores,
+            labels,
+            slopes,
+            behind,
+        } = block;
+        let count = scores.len();
+        // To h, and 1 - h in the places of slopes.
+        logistic_pairs(scores, slopes);
+        let (theta, spread) = (at.y[0], self.spread());
+        let [positive, negative] = [true, false].map(|positive| {
+            let (weight, sign, own) = self.class(Cell { positive, group: 0 });
+            let centre = 0.5 + at.extra[own];
+            (
+                2.0 * weight,
+                centre,
+                sign * (1.0 + theta),
+                2.0 * weight * sign,
+            )
+        });
+        let (of_a, rest) = behind.split_at_mut(count);
+        let (of_b, of_y) = rest.split_at_mut(count);
+        let rows = scores.iter().zip(slopes).zip(labels);
+        let out = of_a.iter_mut().zip(of_b).zip(of_y);
+        for (((h, slope), label), ((a, b), y)) in rows.zip(out) {
+            let above = *label > 0.0;
+            let (weight, centre, pull, lever) = if above { positive } else { negative };
+            let residual = h - centre;
+            let own = -weight * residual;
+            *a = if above { own } else { 0.0 };
+            *b = if above { 0.0 } else { own };
+            *y = lever * h - 2.0 * spread * theta;
+            *slope = weight * (h * *slope) * (residual + pull);
+        }
     }
 
     fn second(

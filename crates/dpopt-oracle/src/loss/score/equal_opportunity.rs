@@ -1,11 +1,11 @@
 //! Equal opportunity: positives of all groups get the same scores, in the mean.
 
-use dpopt_linalg::Domain;
+use dpopt_linalg::{Domain, logistic_pairs};
 
 use super::point::{diagonal, longest};
 use super::{
-    At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, RecordAt, SIGMOID_CURVATURE,
-    ScoreSaddle, SharesError, logistic_loss, sigmoid,
+    At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, Places, RecordAt, SIGMOID_CURVATURE,
+    ScoreBlock, ScoreSaddle, SharesError, logistic_loss, sigmoid,
 };
 use crate::loss::SaddleConstants;
 
@@ -164,6 +164,46 @@ impl ScoreSaddle for EqualOpportunity {
         y[k] += h * own;
         let sum: f64 = at.y.iter().sum();
         slope + steep * (at.y[k] * own - sum * self.all)
+    }
+
+    fn slopes(&self, block: ScoreBlock<'_>, at: At<'_>) {
+        let ScoreBlock {
+            scores,
+            labels,
+            slopes,
+            behind,
+        } = block;
+        let count = scores.len();
+        // To h, and 1 - h in the places of slopes.
+        logistic_pairs(scores, slopes);
+        let prices = self.all * at.y.iter().sum::<f64>();
+        let mut places = Places::none();
+        for (start, rows) in Places::parts(count) {
+            for i in rows.clone() {
+                let cell = Cell::of(labels[i]);
+                let (h, below) = (scores[i], slopes[i]);
+                let slope = if cell.positive { -below } else { h };
+                (slopes[i], scores[i]) = match self.of(cell) {
+                    Some((k, own)) => {
+                        places.set(i - start, k);
+                        places.weigh(i - start, own);
+                        (slope + h * below * (at.y[k] * own - prices), h)
+                    }
+                    None => {
+                        places.set(i - start, usize::MAX);
+                        (slope, 0.0)
+                    }
+                };
+            }
+            for (j, y) in at.y.iter().enumerate() {
+                let pull = -self.weight * y;
+                let column = &mut behind[j * count..][rows.clone()];
+                for (g, h) in column.iter_mut().zip(&scores[rows.clone()]) {
+                    *g = pull - h * self.all;
+                }
+            }
+            places.add(rows, count, scores, behind);
+        }
     }
 
     fn second(

@@ -1,11 +1,11 @@
 //! Group-wise distributionally robust optimisation: the scorer that is best for the group it serves worst.
 
-use dpopt_linalg::Domain;
+use dpopt_linalg::{Domain, logistic_losses};
 
 use super::point::{diagonal, longest};
 use super::{
-    At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, RecordAt, ScoreSaddle, SharesError,
-    logistic_loss,
+    At, BlockClips, Cell, CellShares, MeanAt, MeanConstants, Places, RecordAt, ScoreBlock,
+    ScoreSaddle, SharesError, logistic_loss,
 };
 use crate::loss::SaddleConstants;
 
@@ -166,6 +166,49 @@ impl ScoreSaddle for GroupDro {
         y.iter_mut().for_each(|g| *g -= weight * loss * even);
         y[k] += weight * loss;
         -cell.sign() * slope * (Self::along(at.y, k) * weight)
+    }
+
+    fn slopes(&self, block: ScoreBlock<'_>, at: At<'_>) {
+        let ScoreBlock {
+            scores,
+            labels,
+            slopes,
+            behind,
+        } = block;
+        let (count, even) = (scores.len(), 1.0 / at.y.len() as f64);
+        for (score, label) in scores.iter_mut().zip(labels) {
+            *score *= Cell::of(*label).sign();
+        }
+        // To the sizes of slopes, and the losses in the places of slopes.
+        logistic_losses(scores, slopes);
+        let rest = even * (1.0 - at.y.iter().sum::<f64>());
+        let mut places = Places::none();
+        for (start, rows) in Places::parts(count) {
+            for i in rows.clone() {
+                let cell = Cell::of(labels[i]);
+                let size = scores[i];
+                // What a row adds to the coordinate of its group, in the place of its score.
+                (slopes[i], scores[i]) = match self.of(cell) {
+                    Some((k, weight)) => {
+                        places.set(i - start, k);
+                        let loss = weight * slopes[i];
+                        (-cell.sign() * size * ((at.y[k] + rest) * weight), loss)
+                    }
+                    None => {
+                        places.set(i - start, usize::MAX);
+                        (0.0, 0.0)
+                    }
+                };
+            }
+            for (j, y) in at.y.iter().enumerate() {
+                let pull = self.weight * (even - y);
+                let column = &mut behind[j * count..][rows.clone()];
+                for (g, own) in column.iter_mut().zip(&scores[rows.clone()]) {
+                    *g = pull - own * even;
+                }
+            }
+            places.add(rows, count, scores, behind);
+        }
     }
 
     fn second(

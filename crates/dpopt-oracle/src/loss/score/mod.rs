@@ -14,11 +14,12 @@ mod cells;
 mod counts;
 mod equal_opportunity;
 mod group_dro;
+mod places;
 mod point;
 mod second;
 mod tally;
 
-use dpopt_linalg::Domain;
+use dpopt_linalg::{Domain, add_squared_norms, scale_columns, shortenings, subtract_columns};
 use dpopt_privacy::LatticeSum;
 
 use super::glm::add_multiple;
@@ -33,6 +34,7 @@ pub use cells::{Cell, CellShares, SharesError};
 pub use counts::CellCounts;
 pub use equal_opportunity::EqualOpportunity;
 pub use group_dro::GroupDro;
+use places::Places;
 pub use point::{MeanAt, RecordAt};
 pub use tally::Tally;
 
@@ -75,6 +77,22 @@ pub trait ScoreSaddle: sealed::Sealed + Sync {
     /// zeros.
     fn slope(&self, score: f64, cell: Cell, at: At<'_>, extra: &mut [f64], y: &mut [f64]) -> f64;
 
+    /// [`slope`](Self::slope) for each row of a block: in one call, which may take functions of many numbers at once. What a row gets depends on
+    /// its score and label, and on the point, alone.
+    fn slopes(&self, block: ScoreBlock<'_>, at: At<'_>) {
+        let count = block.scores.len();
+        let mut tail = vec![0.0; at.extra.len() + at.y.len()];
+        for i in 0..count {
+            tail.fill(0.0);
+            let (extra, y) = tail.split_at_mut(at.extra.len());
+            let cell = Cell::of(block.labels[i]);
+            block.slopes[i] = self.slope(block.scores[i], cell, at, extra, y);
+            for (j, x) in tail.iter().enumerate() {
+                block.behind[j * count + i] = *x;
+            }
+        }
+    }
+
     /// The second derivative in the score. Those in the score and each of the numbers behind the weights (of x, then y) are written to
     /// `cross`, those in two of these numbers to `corner`, row by row of the lower triangle; both hold zeros.
     fn second(
@@ -111,6 +129,19 @@ pub struct At<'a> {
     pub extra: &'a [f64],
     /// y.
     pub y: &'a [f64],
+}
+
+/// The rows of a block: what is known of them, and what is to be filled. n rows, w numbers behind each.
+#[derive(Debug)]
+pub struct ScoreBlock<'a> {
+    /// The scores, n; may be overwritten.
+    pub scores: &'a mut [f64],
+    /// The labels, n.
+    pub labels: &'a [f64],
+    /// The derivatives in the scores, n. They hold anything.
+    pub slopes: &'a mut [f64],
+    /// Those in the numbers behind the weights, then in y: number j of row i is `behind[j * n + i]`. They hold anything.
+    pub behind: &'a mut [f64],
 }
 
 /// Constants of the mean loss, for every distribution of the records whose cells have the public shares.
@@ -232,6 +263,43 @@ impl<S: ScoreSaddle> Scored<S> {
     }
 }
 
+impl<S: ScoreSaddle> Scored<S> {
+    /// As [`shortened`](Self::shortened), of all rows of a block; what is behind them in y is multiplied by the scale.
+    fn shorten_all(
+        &self,
+        block: ScoreBlock<'_>,
+        norms: &[f64],
+        (at, scale): (At<'_>, f64),
+        shares: &mut Vec<f64>,
+    ) {
+        let ScoreBlock {
+            scores,
+            labels,
+            slopes,
+            behind,
+        } = block;
+        self.objective.slopes(
+            ScoreBlock {
+                scores,
+                labels,
+                slopes: &mut *slopes,
+                behind: &mut *behind,
+            },
+            at,
+        );
+        let count = slopes.len();
+        shares.resize(count, 0.0);
+        let (extra, y) = behind.split_at_mut(count * at.extra.len());
+        joint_shares(shares, (slopes, norms, extra), self.clips.x);
+        scale_columns(slopes, shares, 1.0);
+        scale_columns(extra, shares, 1.0);
+        shares.fill(0.0);
+        add_squared_norms(y, shares);
+        shortenings(shares, self.clips.y);
+        scale_columns(y, shares, scale);
+    }
+}
+
 /// min(1, clip/sqrt(squares)).
 fn below(squares: f64, clip: f64) -> f64 {
     if squares > clip * clip {
@@ -288,9 +356,9 @@ impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
         sum: &mut LatticeSum,
     ) {
         let (point, extra) = split(at.x, self.objective.extra());
-        let (x, scale) = (extra.len(), at.scale);
-        let tail = x + at.y.len();
+        let (scale, tail) = (at.scale, extra.len() + at.y.len());
         let at = At { extra, y: at.y };
+        let mut shares = Vec::new();
         linear_pass(
             records,
             &positions,
@@ -298,20 +366,19 @@ impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
             sum,
             |block| {
                 let Block {
-                    products: [products],
+                    products: [scores],
                     labels,
                     norms,
-                    multiples,
-                    tails,
+                    multiples: slopes,
+                    tails: behind,
                 } = block;
-                for (i, (multiple, tail)) in multiples
-                    .iter_mut()
-                    .zip(tails.chunks_exact_mut(tail))
-                    .enumerate()
-                {
-                    *multiple = self.shortened(products[i], (norms[i], labels[i]), at, tail);
-                    tail[x..].iter_mut().for_each(|g| *g *= scale);
-                }
+                let block = ScoreBlock {
+                    scores,
+                    labels,
+                    slopes,
+                    behind,
+                };
+                self.shorten_all(block, norms, (at, scale), &mut shares);
             },
         );
     }
@@ -327,50 +394,60 @@ impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
         let parts = |x| split(x, self.objective.extra());
         let ((point, start), (_, end), (along, _)) =
             (parts(from.x), parts(to.x), parts(change.along));
-        let (x, tail) = (start.len(), start.len() + from.y.len());
-        let ends = [
-            At {
-                extra: start,
-                y: from.y,
-            },
-            At {
-                extra: end,
-                y: to.y,
-            },
-        ];
-        let mut before = vec![0.0; tail];
+        let tail = start.len() + from.y.len();
+        let at = |extra, y| (At { extra, y }, to.scale);
+        let (start, end) = (at(start, from.y), at(end, to.y));
         let points = [point, along].map(|point| Tailed { point, tail });
+        let mut shares = Vec::new();
+        let mut before = Vec::new();
+        let mut behind_before = Vec::new();
         linear_pass(records, positions, points, sum, |block| {
             let Block {
-                products: [products, moves],
+                products: [scores, moves],
                 labels,
                 norms,
-                multiples,
-                tails,
+                multiples: slopes,
+                tails: behind,
             } = block;
-            let all = multiples.iter_mut().zip(tails.chunks_exact_mut(tail));
-            for (i, (multiple, after)) in all.enumerate() {
-                let row = (norms[i], labels[i]);
-                let mut slopes = [0.0; 2];
-                let scores = [products[i], products[i] + moves[i]];
-                for (k, tail) in [&mut before[..], &mut *after].into_iter().enumerate() {
-                    slopes[k] = self.shortened(scores[k], row, ends[k], tail);
-                    tail[x..].iter_mut().for_each(|g| *g *= to.scale);
-                }
-                let share = |slope: f64, tail: &[f64]| {
-                    let of_tail: f64 = tail.iter().map(|g| g * g).sum();
-                    below(slope * slope * (norms[i] * norms[i]) + of_tail, change.clip)
-                };
-                let (old, new) = (share(slopes[0], &before), share(slopes[1], after));
-                let less = change.momentum.kept() * old;
-                *multiple = new * slopes[1] - less * slopes[0];
-                for (after, before) in after.iter_mut().zip(&before) {
-                    *after = new * *after - less * before;
-                }
-            }
+            let moved = moves.iter_mut().zip(&*scores);
+            moved.for_each(|(to, from)| *to += from);
+            before.resize(slopes.len(), 0.0);
+            behind_before.resize(behind.len(), 0.0);
+            let block = ScoreBlock {
+                scores,
+                labels,
+                slopes: &mut before,
+                behind: &mut behind_before,
+            };
+            self.shorten_all(block, norms, start, &mut shares);
+            let block = ScoreBlock {
+                scores: &mut *moves,
+                labels,
+                slopes: &mut *slopes,
+                behind: &mut *behind,
+            };
+            self.shorten_all(block, norms, end, &mut shares);
+            // What is kept of each end, in the places of the scores.
+            let (old, new) = (scores, moves);
+            joint_shares(old, (&before, norms, &behind_before), change.clip);
+            joint_shares(new, (slopes, norms, behind), change.clip);
+            let kept = change.momentum.kept();
+            old.iter_mut().for_each(|share| *share *= kept);
+            subtract_columns(slopes, new, &before, old);
+            subtract_columns(behind, new, &behind_before, old);
         });
         true
     }
+}
+
+/// What the joint field of each row is multiplied by, so that it is within the clip: of its slope, the norm of its row, and what is behind.
+fn joint_shares(shares: &mut [f64], of: (&[f64], &[f64], &[f64]), clip: f64) {
+    let (slopes, norms, behind) = of;
+    for (share, (slope, norm)) in shares.iter_mut().zip(slopes.iter().zip(norms)) {
+        *share = slope * slope * (norm * norm);
+    }
+    add_squared_norms(behind, shares);
+    shortenings(shares, clip);
 }
 
 /// The weights, and the numbers behind them.
