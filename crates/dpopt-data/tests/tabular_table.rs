@@ -566,15 +566,15 @@ fn header_error(text: &[u8]) -> String {
 
 #[test]
 fn another_separator_is_named_with_the_way_out() {
-    for (text, name, sep) in [
-        (&b"x;y\n1;0\n"[..], "semicolons", "sep=\";\""),
-        (b"x\ty\n1\t0\n", "tabs", "sep=\"\\t\""),
-        (b"x|y\n1|0\n", "bars", "sep=\"|\""),
+    for (text, name, key) in [
+        (&b"x;y\n1;0\n"[..], "semicolons", "delimiter = \";\""),
+        (b"x\ty\n1\t0\n", "tabs", "delimiter = \"\\t\""),
+        (b"x|y\n1|0\n", "bars", "delimiter = \"|\""),
         // Decimal commas in a name change nothing.
         (b"x;y;\"1,5\";z\n", "semicolons", "decimal"),
     ] {
         let error = header_error(text);
-        assert!(error.contains(name) && error.contains(sep), "{error}");
+        assert!(error.contains(name) && error.contains(key), "{error}");
     }
     // A column may be called so.
     let error = header_error(b"x;1,z\n");

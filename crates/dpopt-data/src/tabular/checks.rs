@@ -8,6 +8,9 @@ use super::column::{
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawColumn, RawDefault, RawKind, RawLabel, RawLabelKind};
 
+/// What separates fields unless a schema says otherwise.
+pub(super) const COMMA: u8 = b',';
+
 /// A key and what is wrong with it.
 type Fault = (&'static str, SchemaProblem);
 
@@ -97,6 +100,17 @@ impl LabelRange {
             return Err(("max", SchemaProblem::OutOfReach(label.half())));
         }
         Ok(label)
+    }
+}
+
+/// What separates fields: one byte of text that is not used for something else.
+pub(super) fn delimiter(text: Option<&str>) -> Result<u8, SchemaProblem> {
+    match text.map(str::as_bytes) {
+        None => Ok(COMMA),
+        Some(&[byte]) if !matches!(byte, b'"' | b'\n' | b'\r') => Ok(byte),
+        Some(_) => Err(SchemaProblem::Delimiter(
+            text.unwrap_or_default().to_owned(),
+        )),
     }
 }
 

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::path::Path;
 
+use super::checks::COMMA;
 use super::encode::parse;
 use super::error::TabularError;
-use super::header::{header_names, read_header, separated};
+use super::header::{find_delimiter, header_names, read_header};
 use super::line::Fields;
 use super::write::{list, quoted};
 use crate::formats::lines::{Line, Lines};
@@ -137,10 +138,8 @@ pub fn draft_schema(path: impl AsRef<Path>) -> Result<String, TabularError> {
 pub fn draft_schema_from(source: impl Read, origin: &str) -> Result<String, TabularError> {
     let mut lines = Lines::new(source, origin)?;
     let header = read_header(&mut lines)?;
-    let names = header_names(&header, origin)?;
-    if let Some(error) = separated(&names, origin) {
-        return Err(error);
-    }
+    let delimiter = find_delimiter(&header);
+    let names = header_names(&header, delimiter, origin)?;
     let mut seen = HashSet::new();
     if !names.iter().all(|column| seen.insert(column)) {
         // Without a schema it may be a record, whose cells are not repeated.
@@ -149,14 +148,14 @@ pub fn draft_schema_from(source: impl Read, origin: &str) -> Result<String, Tabu
             problem: "a column name is there twice; is the first line a header?",
         });
     }
-    let mut draft = Draft::new(&names);
+    let mut draft = Draft::new(&names, delimiter);
     let mut fields = Fields::new();
     while let Some(line) = lines.next_line()? {
         let text = match line {
             Line::Text(text) => text,
             Line::Overlong => b"",
         };
-        fields.split(text, names.len());
+        fields.split(text, delimiter, names.len());
         draft.add((0..names.len()).map(|i| fields.get(i).unwrap_or_default()));
     }
     Ok(draft.finish(origin))
@@ -167,14 +166,16 @@ pub(super) struct Draft<'n> {
     names: &'n [String],
     columns: Vec<Seen>,
     records: u64,
+    delimiter: u8,
     /// Distinct texts that may still be kept, of all columns together.
     room: usize,
 }
 
 impl<'n> Draft<'n> {
-    pub(super) fn new(names: &'n [String]) -> Self {
+    pub(super) fn new(names: &'n [String], delimiter: u8) -> Self {
         Self {
             names,
+            delimiter,
             columns: names.iter().map(|_| Seen::default()).collect(),
             records: 0,
             room: MOST_KEPT,
@@ -200,18 +201,13 @@ impl<'n> Draft<'n> {
     pub(super) fn finish(&self, path: &str) -> String {
         let mut out = String::new();
         // Writing to a `String` can't fail.
-        let _ = write_draft(&mut out, path, self.records, self.names, &self.columns);
+        let _ = write_draft(&mut out, path, self);
         out
     }
 }
 
-fn write_draft(
-    out: &mut String,
-    path: &str,
-    records: u64,
-    names: &[String],
-    columns: &[Seen],
-) -> std::fmt::Result {
+fn write_draft(out: &mut String, path: &str, draft: &Draft<'_>) -> std::fmt::Result {
+    let (records, names, columns) = (draft.records, draft.names, &draft.columns);
     let mut body = String::new();
     let mut used = 0u32;
     let label = label(names, columns);
@@ -231,7 +227,12 @@ fn write_draft(
          # Longer rows are rescaled, and a smaller bound means less noise: try a half of it."
     )?;
     writeln!(out, "row_norm = {:?}", (longest * 10.0).ceil() / 10.0)?;
-    writeln!(out, "intercept = 1.0\n")?;
+    writeln!(out, "intercept = 1.0")?;
+    if draft.delimiter != COMMA {
+        let delimiter = char::from(draft.delimiter).to_string();
+        writeln!(out, "delimiter = {}", quoted(&delimiter))?;
+    }
+    out.push('\n');
     match label {
         Some((name, ref values)) if values.len() > 2 => {
             let mut listed = values.clone();

@@ -164,7 +164,7 @@ impl Encoder {
         fields: &mut Fields,
         row: &mut Vec<(u32, f32)>,
     ) -> f32 {
-        fields.split(line, layout.width());
+        fields.split(line, layout.delimiter(), layout.width());
         self.encode_fields(layout, fields, row, &mut Silent)
     }
 

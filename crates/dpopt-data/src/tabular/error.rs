@@ -139,18 +139,20 @@ pub enum TabularError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// The header is cut by something else than commas.
+    /// The header is cut by something else than the schema says.
     #[error(
-        "{path}, line 1: the fields are separated by {}, and commas are needed; in Python \
-         `pandas.read_csv(FILE, sep={:?}).to_csv(OUT, index=False)` writes them (with decimal=\",\" in the \
-         first call where numbers have decimal commas)",
-        name_of(*.separator), .separator.to_string()
+        "{path}, line 1: the names are separated by {}, and the schema says {}; write `delimiter = {:?}` above [label] in the \
+         schema (numbers with decimal commas are not read; in Python `pandas.read_csv(FILE, sep={:?}, \
+         decimal=\",\").to_csv(OUT, index=False)` writes them with points, between commas)",
+        name_of(*.separator), name_of(*.delimiter), .separator.to_string(), .separator.to_string()
     )]
     Separator {
         /// File, or the name given to a stream.
         path: String,
         /// What stands between the names.
         separator: char,
+        /// What the schema says.
+        delimiter: char,
     },
     /// The schema names columns that the header does not have.
     #[error("{path}, line 1: the header lacks columns of the schema: {}", columns.join(", "))]
@@ -208,11 +210,13 @@ pub enum TabularError {
     Design(#[from] DesignError),
 }
 
-fn name_of(separator: char) -> &'static str {
+fn name_of(separator: char) -> String {
     match separator {
-        ';' => "semicolons",
-        '\t' => "tabs",
-        _ => "bars (|)",
+        ',' => "commas".to_owned(),
+        ';' => "semicolons".to_owned(),
+        '\t' => "tabs".to_owned(),
+        '|' => "bars (|)".to_owned(),
+        other => format!("{other:?}"),
     }
 }
 
@@ -310,6 +314,11 @@ pub enum SchemaProblem {
         /// The next one.
         after: f64,
     },
+    /// What separates fields is one byte, and not one that quotes or ends lines.
+    #[error(
+        "{0:?} can't separate fields: one ASCII character is needed, no quote and no line break"
+    )]
+    Delimiter(String),
     /// A list must not be empty.
     #[error("the list is empty")]
     EmptyList,

@@ -17,6 +17,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::check::{CheckReport, Collector};
+use super::checks::COMMA;
 use super::draft::Draft;
 use super::encode::Encoder;
 use super::error::TabularError;
@@ -99,7 +100,7 @@ pub fn draft_parquet(path: impl AsRef<Path>) -> Result<String, TabularError> {
     let table = Table::open(path.as_ref())?;
     let known = |&column: &usize| table.kinds.get(column).is_some_and(Result::is_ok);
     let wanted: Vec<usize> = (0..table.names.len()).filter(known).collect();
-    let mut draft = Draft::new(&table.names);
+    let mut draft = Draft::new(&table.names, COMMA);
     for (column, time) in table.times.iter().enumerate() {
         if let Some(note) = time {
             draft.note(column, note);

@@ -15,6 +15,9 @@ pub(super) struct RawSchema {
     pub(super) intercept: f64,
     #[serde(default)]
     pub(super) ignore_unlisted: bool,
+    /// Between the fields of a line of text; a comma where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) delimiter: Option<String>,
     pub(super) label: RawLabel,
     #[serde(default)]
     pub(super) column: Vec<RawColumn>,

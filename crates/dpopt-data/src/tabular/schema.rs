@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::checks::{label_from, positive, scale, single};
+use super::checks::{COMMA, delimiter, label_from, positive, scale, single};
 use super::column::{ArrayColumns, Column, ColumnKind, Label, Share};
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawArray, RawColumn, RawKind, RawLabel, RawLabelKind, RawSchema};
@@ -23,6 +23,7 @@ pub struct Schema {
     row_norm: f64,
     intercept: f64,
     ignore_unlisted: bool,
+    delimiter: u8,
     label: Label,
     columns: Vec<Column>,
     array: Option<ArrayColumns>,
@@ -165,6 +166,12 @@ impl Schema {
         self.ignore_unlisted
     }
 
+    /// The byte between the fields of a line. Formats that are no text have none, and do not look at it.
+    #[must_use]
+    pub fn delimiter(&self) -> u8 {
+        self.delimiter
+    }
+
     /// The column to predict.
     #[must_use]
     pub fn label(&self) -> &Label {
@@ -261,6 +268,13 @@ impl Schema {
         {
             return fail("intercept", problem);
         }
+        let delimiter = match delimiter(raw.delimiter.as_deref()) {
+            Ok(_) if raw.delimiter.is_some() && raw.array.is_some() => {
+                return fail("delimiter", SchemaProblem::NotApplicable("array"));
+            }
+            Ok(delimiter) => delimiter,
+            Err(problem) => return fail("delimiter", problem),
+        };
         let label = match Label::from_raw(raw.label) {
             Ok(label) => label,
             Err((key, problem)) => return fail(&format!("label.{key}"), problem),
@@ -306,6 +320,7 @@ impl Schema {
             row_norm: raw.row_norm,
             intercept: raw.intercept,
             ignore_unlisted: raw.ignore_unlisted,
+            delimiter,
             label,
             columns,
         };
@@ -325,6 +340,8 @@ impl From<Schema> for RawSchema {
             row_norm: schema.row_norm(),
             intercept: schema.intercept(),
             ignore_unlisted: schema.ignore_unlisted(),
+            delimiter: (schema.delimiter != COMMA)
+                .then(|| char::from(schema.delimiter).to_string()),
             label: RawLabel::new(label),
             column: schema
                 .columns()

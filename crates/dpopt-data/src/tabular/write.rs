@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::checks::COMMA;
 use super::column::{Classes, ColumnKind, Label, LabelKind, Several, Transform};
 use super::schema::Schema;
 
@@ -24,6 +25,10 @@ impl Schema {
         writeln!(out, "intercept = {:?}", self.intercept())?;
         if self.ignore_unlisted() {
             writeln!(out, "ignore_unlisted = true")?;
+        }
+        if self.delimiter() != COMMA {
+            let delimiter = char::from(self.delimiter()).to_string();
+            writeln!(out, "delimiter = {}", quoted(&delimiter))?;
         }
         let Label { column, kind } = self.label();
         writeln!(out, "\n[label]")?;
