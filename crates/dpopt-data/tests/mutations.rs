@@ -418,7 +418,7 @@ mod tables {
             4096,
             |bytes| {
                 std::fs::write(&path, bytes).unwrap();
-                if let Ok(draft) = draft_schema(&path)
+                if let Ok(draft) = draft_schema(&path, None)
                     && !draft.contains("# [label]")
                 {
                     Schema::from_toml(&draft, "draft").unwrap();

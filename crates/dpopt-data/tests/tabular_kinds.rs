@@ -104,7 +104,7 @@ fn a_draft_finds_the_delimiter() {
             text += &format!("{}{d}u{}{d}1,5{d}{}\n", i % 25, i % 3, ["no", "yes"][i % 2])
                 .replace("1,5", if d == "," { "1.5" } else { "1,5" });
         }
-        let draft = draft_schema_from(text.as_bytes(), "t").unwrap();
+        let draft = draft_schema_from(text.as_bytes(), "t", None).unwrap();
         assert_eq!(draft.contains("delimiter = "), line.is_some(), "{draft}");
         assert!(line.is_none_or(|line| draft.contains(line)), "{draft}");
         let schema = Schema::from_toml(&draft, "draft").unwrap();

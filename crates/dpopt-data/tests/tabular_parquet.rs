@@ -142,7 +142,7 @@ fn the_check_and_the_draft_read_the_same_values() {
     assert_eq!(report.count(ProblemKind::UnknownLabel), 1);
     let first = &report.listed[0];
     assert_eq!((first.line, first.text.as_str()), (4, "NaN"));
-    let draft = draft_parquet(fixture()).unwrap();
+    let draft = draft_parquet(fixture(), None).unwrap();
     assert!(draft.contains("READ FROM THE DATA") && draft.contains("6 records"));
     assert!(
         draft.contains("name = \"price\"\nkind = \"ignore\""),
@@ -214,7 +214,7 @@ fn types_that_are_not_read_are_named_and_dates_are_told() {
         let error = read_parquet(fixture(), &schema(&text)).err().unwrap();
         assert!(error.to_string().contains(kind), "{error}");
     }
-    let draft = draft_parquet(fixture()).unwrap();
+    let draft = draft_parquet(fixture(), None).unwrap();
     let told = "name = \"day\"\n# dates in the file, read as days since 1970-01-01\n";
     assert!(draft.contains(told), "{draft}");
 }

@@ -437,7 +437,7 @@ fn a_draft_loads_and_fits_its_table() {
         text += &format!("k{i},{age},\"{job}\",{},same,{},{y}\n", i % 4, i * i);
     }
     std::fs::write(&path, gzip(text.as_bytes())).unwrap();
-    let draft = draft_schema(&path).unwrap();
+    let draft = draft_schema(&path, None).unwrap();
     assert!(draft.contains("READ FROM THE DATA"));
     let schema = Schema::from_toml(&draft, "draft").unwrap();
     assert!(schema.is_draft());
@@ -467,18 +467,18 @@ fn a_draft_loads_and_fits_its_table() {
 
     // Without a label to guess the draft asks for one instead of inventing it.
     std::fs::write(&path, "a,b\n1,2\n2,3\n3,4\n").unwrap();
-    let draft = draft_schema(&path).unwrap();
+    let draft = draft_schema(&path, None).unwrap();
     assert!(matches!(
         Schema::from_toml(&draft, "draft"),
-        Err(TabularError::Toml { message, .. }) if message.contains("label")
+        Err(error @ TabularError::Schema { .. }) if error.to_string().contains("--label COLUMN")
     ));
     assert!(matches!(
-        draft_schema(directory.path().join("none")),
+        draft_schema(directory.path().join("none"), None),
         Err(TabularError::Read { .. })
     ));
     // Without a schema the first line may be a record.
     std::fs::write(&path, "secret,secret\n").unwrap();
-    let refused = draft_schema(&path).unwrap_err();
+    let refused = draft_schema(&path, None).unwrap_err();
     assert!(matches!(refused, TabularError::BadHeader { .. }));
     assert!(!refused.to_string().contains("secret"));
 }
@@ -602,7 +602,7 @@ fn dates_are_told_in_a_draft() {
             .map(|i| format!("{},{}\n", day(i), i % 2))
             .collect();
         let text = format!("when,y\n{}", lines.concat());
-        draft_schema_from(text.as_bytes(), "t").unwrap()
+        draft_schema_from(text.as_bytes(), "t", None).unwrap()
     };
     for draft in [
         days(|i| format!("2021-03-{i:02}")),

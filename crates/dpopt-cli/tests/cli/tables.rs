@@ -96,3 +96,33 @@ fn other_losses_state_no_probability() {
     assert!(text.starts_with("score,prediction\n"));
     assert_eq!(text.lines().count(), 1 + crate::support::ROWS);
 }
+
+#[test]
+fn a_draft_takes_the_label_that_is_named() {
+    let place = Place::new();
+    let draft = place.ok("schema t.csv --label x");
+    assert!(
+        draft.contains("column = \"x\"\nkind = \"number\""),
+        "{draft}"
+    );
+    let draft = place.ok("schema t.csv --label c");
+    assert!(draft.contains("column = \"c\"\nvalues = "), "{draft}");
+    place.put("u.csv", "weight,height\n1,2\n2,3\n3,5\n");
+    place.fails(
+        "schema u.csv --label heigth",
+        1,
+        &["--label", "heigth", "did you mean height"],
+    );
+    place.fails("schema u.csv --label q", 1, &["--label", "\"q\""]);
+    place.put("v.csv", "a,b\n1,2\n1,3\n1,5\n");
+    place.fails("schema v.csv --label a", 1, &["--label", "1 different"]);
+    place.put(
+        "s.toml",
+        &place.ok("schema v.csv").replace("draft = true", ""),
+    );
+    place.fails(
+        "train --data v.csv --schema s.toml --out o",
+        1,
+        &["no [label]", "dpopt schema FILE --label COLUMN"],
+    );
+}

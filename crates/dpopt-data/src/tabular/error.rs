@@ -182,6 +182,29 @@ pub enum TabularError {
         /// The names.
         columns: Vec<String>,
     },
+    /// A draft is to have a label that is no column.
+    #[error("{path}: there is no column {column:?}")]
+    NoColumn {
+        /// File, or the name given to a stream.
+        path: String,
+        /// What was asked for.
+        column: String,
+        /// The columns there are.
+        columns: Vec<String>,
+    },
+    /// A draft is to have a label that looks like none.
+    #[error(
+        "{path}: the column {column:?} makes no label: it has {texts} different texts, and two values, up to 100 texts, or numbers \
+         of a range are needed; name another one"
+    )]
+    LabelUnfit {
+        /// File, or the name given to a stream.
+        path: String,
+        /// The column.
+        column: String,
+        /// Different texts that were counted.
+        texts: usize,
+    },
     /// The schema is not valid TOML, misses a key or has an unknown one.
     #[error("{path}, line {line}: {message}")]
     Toml {
@@ -263,6 +286,12 @@ pub enum GroupProblem {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaProblem {
+    /// The section `[label]` is missing.
+    #[error(
+        "the schema has no [label]: write one, with column = \"..\" and its values or its range, or draft it with \
+         `dpopt schema FILE --label COLUMN`"
+    )]
+    NoLabel,
     /// The file is of a later format.
     #[error("format {0} is unknown; this version reads format 1")]
     Format(u32),

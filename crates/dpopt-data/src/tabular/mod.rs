@@ -30,6 +30,7 @@ mod parquet;
 mod raw;
 mod reader;
 mod schema;
+mod seen;
 mod witness;
 mod write;
 

@@ -95,22 +95,22 @@ pub fn check_parquet(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckRep
 /// that are not read have no text in it.
 ///
 /// # Errors
-/// As for [`read_parquet`].
-pub fn draft_parquet(path: impl AsRef<Path>) -> Result<String, TabularError> {
+/// As for [`read_parquet`] and [`super::draft_schema`].
+pub fn draft_parquet(path: impl AsRef<Path>, label: Option<&str>) -> Result<String, TabularError> {
     let table = Table::open(path.as_ref())?;
     let known = |&column: &usize| table.kinds.get(column).is_some_and(Result::is_ok);
     let wanted: Vec<usize> = (0..table.names.len()).filter(known).collect();
-    let mut draft = Draft::new(&table.names, COMMA);
+    let mut draft = Draft::new(&table.names, COMMA, label, &table.path)?;
     for (column, time) in table.times.iter().enumerate() {
         if let Some(note) = time {
             draft.note(column, note);
         }
     }
     table.visit(&wanted, |record| {
-        draft.add((0..table.names.len()).map(|column| record.get(column).unwrap_or_default()));
+        draft.add((0..table.names.len()).map(|column| record.get(column)));
         Ok(())
     })?;
-    Ok(draft.finish(&table.path))
+    draft.finish(&table.path)
 }
 
 /// Whether the type of the label's column can hold the values that the schema tells apart from its default

@@ -18,7 +18,9 @@ pub(super) struct RawSchema {
     /// Between the fields of a line of text; a comma where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) delimiter: Option<String>,
-    pub(super) label: RawLabel,
+    /// Needed; an option so that the error can say how to get one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<RawLabel>,
     #[serde(default)]
     pub(super) column: Vec<RawColumn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

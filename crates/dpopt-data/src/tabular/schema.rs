@@ -79,18 +79,19 @@ impl Schema {
     ) -> Result<Self, TabularError> {
         const ORIGIN: &str = "label override";
         let mut raw = RawSchema::from(self.clone());
+        let mut label = RawLabel::new(&self.label);
         let positive = positive.map(|value| value.trim_ascii().to_owned());
         let column = column.map(str::trim_ascii);
         if let Some(name) = column.filter(|name| *name != self.label.column) {
-            let number = raw.label.kind == Some(RawLabelKind::Number);
+            let number = label.kind == Some(RawLabelKind::Number);
             let mut described = false;
-            let former = std::mem::replace(&mut raw.label.column, name.to_owned());
+            let former = std::mem::replace(&mut label.column, name.to_owned());
             // They are of the former label.
             raw.share.clear();
             if let Some(at) = raw.column.iter().position(|column| column.name == name) {
                 let taken = raw.column.remove(at);
                 if taken.kind != RawKind::Ignore {
-                    raw.label = label_from(taken, positive.as_deref(), ORIGIN)?;
+                    label = label_from(taken, positive.as_deref(), ORIGIN)?;
                     described = true;
                 }
             }
@@ -110,14 +111,14 @@ impl Schema {
             }
         }
         if let Some(positive) = positive {
-            if raw.label.kind == Some(RawLabelKind::Number) {
+            if label.kind == Some(RawLabelKind::Number) {
                 return Err(TabularError::Schema {
                     path: ORIGIN.to_owned(),
                     key: "label.positive".to_owned(),
-                    problem: SchemaProblem::NoPositive(raw.label.column),
+                    problem: SchemaProblem::NoPositive(label.column),
                 });
             }
-            let values = raw.label.values.as_ref().map_or(2, Vec::len);
+            let values = label.values.as_ref().map_or(2, Vec::len);
             if values > 2 {
                 return Err(TabularError::Schema {
                     path: ORIGIN.to_owned(),
@@ -125,8 +126,9 @@ impl Schema {
                     problem: SchemaProblem::PositiveOfSeveral(values),
                 });
             }
-            raw.label.positive = Some(positive);
+            label.positive = Some(positive);
         }
+        raw.label = Some(label);
         Self::from_raw(raw, ORIGIN)
     }
 
@@ -275,7 +277,10 @@ impl Schema {
             Ok(delimiter) => delimiter,
             Err(problem) => return fail("delimiter", problem),
         };
-        let label = match Label::from_raw(raw.label) {
+        let Some(label) = raw.label else {
+            return fail("label", SchemaProblem::NoLabel);
+        };
+        let label = match Label::from_raw(label) {
             Ok(label) => label,
             Err((key, problem)) => return fail(&format!("label.{key}"), problem),
         };
@@ -342,7 +347,7 @@ impl From<Schema> for RawSchema {
             ignore_unlisted: schema.ignore_unlisted(),
             delimiter: (schema.delimiter != COMMA)
                 .then(|| char::from(schema.delimiter).to_string()),
-            label: RawLabel::new(label),
+            label: Some(RawLabel::new(label)),
             column: schema
                 .columns()
                 .iter()
