@@ -156,3 +156,45 @@ fn the_label_is_the_column_that_is_named() {
         TabularError::NoColumn { columns, .. } if columns.len() == 6
     ));
 }
+
+#[test]
+fn numbers_that_are_often_missing_have_a_feature_for_it() {
+    for marker in ["", "?", "NA", "nan", "NULL", "-"] {
+        let field = |every: usize| {
+            move |i: usize| {
+                if i % every == 0 {
+                    marker.to_owned()
+                } else {
+                    (20 + i % 37).to_string()
+                }
+            }
+        };
+        let (draft, kind) = drafted("x", field(10));
+        let ColumnKind::Number(number) = kind else {
+            panic!("{marker}: {draft}")
+        };
+        assert!(number.missing && number.default == number.min, "{draft}");
+        // Two of sixty are few.
+        let (draft, kind) = drafted("x", field(30));
+        let ColumnKind::Number(number) = kind else {
+            panic!("{marker}: {draft}")
+        };
+        assert!(!number.missing, "{draft}");
+        let text = table("x", field(10));
+        let schema = Schema::from_toml(&drafted("x", field(10)).0, "draft").unwrap();
+        assert!(
+            check_from(text.as_bytes(), "t", &schema)
+                .unwrap()
+                .is_clean()
+        );
+    }
+    // Other texts are no numbers that are missing.
+    let (_, kind) = drafted("x", |i| {
+        if i % 10 == 0 {
+            "many".to_owned()
+        } else {
+            (i % 37).to_string()
+        }
+    });
+    assert!(matches!(kind, ColumnKind::Category(_)));
+}

@@ -179,3 +179,157 @@ fn any_bytes_between_other_delimiters_are_one_row() {
         );
     }
 }
+
+const MISSING: &str = "missing = true\n";
+
+#[test]
+fn a_missing_number_has_a_feature() {
+    let with = |more: &str| {
+        good(
+            "",
+            &format!(
+                "{}{MISSING}{more}",
+                X.replace("default = 0.0", "default = 5.0")
+            ),
+        )
+    };
+    let plain = with("");
+    assert_eq!(plain.feature_names(), ["x", "x = (missing)"]);
+    let lines = "x,y\n10,no\n0,no\n,no\nNA,no\nabc,no\nnan,no\ninf,no\n1e999,no\n\n";
+    let expected = [[1.0, 0.0], [0.0, 0.0]].into_iter().chain([[0.5, 1.0]; 7]);
+    assert_eq!(
+        rows(lines, &plain).0,
+        expected.map(Vec::from).collect::<Vec<_>>()
+    );
+    // A record that ends before the column lacks it.
+    assert_eq!(rows("y,x\nno\n", &plain).0, [[0.5, 1.0]]);
+    let binned = with("bins = [4.0, 8.0]\nscale = 2.0\n");
+    assert_eq!(
+        binned.feature_names(),
+        [
+            "x in [0, 4)",
+            "x in [4, 8)",
+            "x in [8, 10]",
+            "x = (missing)"
+        ]
+    );
+    assert_eq!(
+        rows("x,y\n9,no\n?,no\n", &binned).0,
+        [[0.0, 0.0, 2.0, 0.0], [0.0, 2.0, 0.0, 2.0]]
+    );
+    let both = with("bins = [4.0]\nlinear = true\n");
+    assert_eq!(both.dim(), 4);
+    // What says that there is no number is foreseen, another text is not.
+    let report = check_from(lines.as_bytes(), "t", &plain).unwrap();
+    assert_eq!(
+        report.count(dpopt_data::tabular::ProblemKind::NotANumber),
+        3
+    );
+    assert_eq!(good("", &format!("{X}missing = false\n")), good("", X));
+    let category = "[[column]]\nname = \"x\"\nkind = \"category\"\nvalues = [\"a\"]\n";
+    let problem = refused("", &format!("{category}{MISSING}"), "missing");
+    assert_eq!(problem, SchemaProblem::NotApplicable("category"));
+    for schema in [plain, binned, both] {
+        purely(
+            &schema,
+            "x,y",
+            &["5", "NA", "?", "\"\"", "1e9", "nan", "yes"],
+        );
+    }
+}
+
+#[test]
+fn a_standard_number_is_clipped_and_then_standardised() {
+    let keys = "transform = \"standard\"\nmean = 4.0\nsd = 2.0\n";
+    let standard = good("", &format!("{X}{keys}"));
+    let lines = "x,y\n4,no\n7,no\n0,no\n10,no\n-1e300,no\n1e300,no\nabc,no\n";
+    // (x - 4)/2 of 4, 7, 0, 10, 0, 10 and the default, 0.
+    let expected = [0.0, 1.5, -2.0, 3.0, -2.0, 3.0, -2.0];
+    assert_eq!(rows(lines, &standard).0, expected.map(|u| vec![u]));
+    // Shortened to the norm with its sign.
+    let text = standard
+        .to_toml()
+        .replace("row_norm = 100.0", "row_norm = 0.1");
+    let short = Schema::from_toml(&text, "s").unwrap();
+    let (values, _) = rows("x,y\n0,no\n10,no\n", &short);
+    let size = 0.1 * (1.0 - 1e-6)..=0.1;
+    assert!(
+        size.contains(&-values[0][0]) && size.contains(&values[1][0]),
+        "{values:?}"
+    );
+    for schema in [&standard, &short] {
+        purely(schema, "x,y", &["5", "-7", "1e308", "-1e308", "yes", "nan"]);
+    }
+    let both = format!("{X}{keys}bins = [5.0]\nlinear = true\nmissing = true\nscale = 0.5\n");
+    assert_eq!(
+        rows("x,y\n8,no\n", &good("", &both)).0,
+        [[1.0, 0.0, 0.5, 0.0]]
+    );
+
+    use SchemaProblem as P;
+    let bad = |keys: &str, of: &str| refused("", &format!("{X}{keys}"), of);
+    let standard = "transform = \"standard\"\n";
+    assert_eq!(bad(standard, "mean"), P::Missing);
+    assert_eq!(bad(&format!("{standard}mean = 1.0\n"), "sd"), P::Missing);
+    assert_eq!(bad("mean = 1.0\n", "mean"), P::NotStandard);
+    assert_eq!(
+        bad("transform = \"log1p\"\nsd = 1.0\n", "sd"),
+        P::NotStandard
+    );
+    for (mean, sd, of) in [
+        ("-1.0", "1.0", "mean"),
+        ("10.5", "1.0", "mean"),
+        ("nan", "1.0", "mean"),
+        ("inf", "1.0", "mean"),
+        ("5.0", "0.0", "sd"),
+        ("5.0", "-1.0", "sd"),
+        ("5.0", "nan", "sd"),
+        ("5.0", "inf", "sd"),
+        // 5e-39 and 5e-320 below: the ends overflow single precision, or are infinite.
+        ("5.0", "5e-39", "sd"),
+        ("5.0", "5e-320", "sd"),
+    ] {
+        bad(&format!("{standard}mean = {mean}\nsd = {sd}\n"), of);
+    }
+    let bins = format!("{standard}mean = 1.0\nsd = 1.0\nbins = [5.0]\n");
+    assert_eq!(bad(&bins, "transform"), P::NothingToTransform);
+}
+
+#[test]
+fn a_range_of_whole_numbers_is_a_list_of_them() {
+    let column = |keys: &str| format!("[[column]]\nname = \"x\"\nkind = \"category\"\n{keys}\n");
+    let listed = good("", &column("values = [\"-1\", \"0\", \"1\"]"));
+    let range = good("", &column("range = [-1, 1]"));
+    assert_eq!(range, listed);
+    let more = good(
+        "",
+        &column("values = [\"?\"]\nrange = [0, 1]\nreference = \"0\""),
+    );
+    assert_eq!(more.feature_names(), ["x = ?", "x = 1", "x = (other)"]);
+    // The texts of the numbers, and no other way to write them.
+    let (values, _) = rows("x,y\n1,no\n1.0,no\n01,no\n+1,no\n 1 ,no\n2,no\n", &range);
+    let at: Vec<_> = values
+        .iter()
+        .map(|row| row.iter().position(|x| *x == 1.0))
+        .collect();
+    assert_eq!(at, [2, 3, 3, 3, 2, 3].map(Some));
+    purely(&range, "x,y", &["-1", "0", "1", "2", "yes", "\""]);
+    for bad in [
+        "[1, 0]".to_owned(),
+        "[0, 10000]".to_owned(),
+        format!("[{}, {}]", i64::MIN, i64::MAX),
+    ] {
+        let problem = refused("", &column(&format!("range = {bad}")), "range");
+        assert!(matches!(problem, SchemaProblem::WholeRange { .. }), "{bad}");
+    }
+    good("", &column("range = [1, 10000]"));
+    good("", &column(&format!("range = [{0}, {0}]", i64::MAX)));
+    let twice = refused("", &column("values = [\"1\"]\nrange = [0, 2]"), "values");
+    assert_eq!(twice, SchemaProblem::Duplicate("1".to_owned()));
+    let number = refused("", &format!("{X}range = [0, 2]\n"), "range");
+    assert_eq!(number, SchemaProblem::NotApplicable("number"));
+    assert!(matches!(
+        schema("", &column("range = [0.5, 2.0]")),
+        Err(TabularError::Toml { .. })
+    ));
+}

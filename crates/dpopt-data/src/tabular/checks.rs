@@ -6,7 +6,7 @@ use super::column::{
     Category, Classes, ColumnKind, Label, LabelKind, LabelRange, Number, Several, Transform,
 };
 use super::error::{SchemaProblem, TabularError};
-use super::raw::{RawColumn, RawDefault, RawKind, RawLabel, RawLabelKind};
+use super::raw::{RawColumn, RawDefault, RawKind, RawLabel, RawLabelKind, RawTransform};
 
 /// What separates fields unless a schema says otherwise.
 pub(super) const COMMA: u8 = b',';
@@ -152,12 +152,16 @@ impl ColumnKind {
             ("min", raw.min.is_some()),
             ("max", raw.max.is_some()),
             ("transform", raw.transform.is_some()),
+            ("mean", raw.mean.is_some()),
+            ("sd", raw.sd.is_some()),
+            ("missing", raw.missing.is_some()),
             ("default", raw.default.is_some()),
             ("bins", raw.bins.is_some()),
             ("linear", raw.linear.is_some()),
         ];
         let of_categories = [
             ("values", raw.values.is_some()),
+            ("range", raw.range.is_some()),
             ("reference", raw.reference.is_some()),
         ];
         match raw.kind {
@@ -183,7 +187,7 @@ impl Number {
     pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
         let (min, max, default) = range(raw.min, raw.max, raw.default)?;
         let binned = raw.bins.is_some();
-        let bins = raw.bins.unwrap_or_default();
+        let bins = raw.bins.clone().unwrap_or_default();
         if binned && bins.is_empty() {
             return Err(("bins", SchemaProblem::EmptyList));
         }
@@ -207,23 +211,78 @@ impl Number {
         if !linear && !binned {
             return Err(("linear", SchemaProblem::NoFeatureOfColumn));
         }
+        let scale = scale(raw.scale)?;
+        let transform = transform(&raw, (min, max), scale, linear)?;
         Ok(Self {
             min,
             max,
-            transform: raw.transform.unwrap_or(Transform::Linear),
+            transform,
             default,
-            scale: scale(raw.scale)?,
+            scale,
             bins,
             linear,
+            missing: raw.missing.unwrap_or(false),
         })
     }
 }
 
+/// The map of a number: what (x - mean) / sd takes, and whether all that it gives are numbers of single precision.
+fn transform(
+    raw: &RawColumn,
+    (min, max): (f64, f64),
+    scale: f64,
+    linear: bool,
+) -> Result<Transform, Fault> {
+    let given = match raw.transform.unwrap_or(RawTransform::Linear) {
+        RawTransform::Linear => Transform::Linear,
+        RawTransform::Log1p => Transform::Log1p,
+        RawTransform::Standard => {
+            let mean = raw.mean.ok_or(("mean", SchemaProblem::Missing))?;
+            let sd = raw.sd.ok_or(("sd", SchemaProblem::Missing))?;
+            if !mean.is_finite() {
+                return Err(("mean", SchemaProblem::NotFinite(mean)));
+            }
+            if mean < min || mean > max {
+                let value = mean;
+                return Err(("mean", SchemaProblem::OutOfRange { value, min, max }));
+            }
+            positive(sd).map_err(|problem| ("sd", problem))?;
+            if !linear {
+                return Err(("transform", SchemaProblem::NothingToTransform));
+            }
+            let far = scale * ((max - mean) / sd).max((mean - min) / sd);
+            if !(far as f32).is_finite() {
+                return Err(("sd", SchemaProblem::TooSteep { mean, sd }));
+            }
+            return Ok(Transform::Standard { mean, sd });
+        }
+    };
+    let extra = [("mean", raw.mean.is_some()), ("sd", raw.sd.is_some())];
+    match extra.iter().find(|key| key.1) {
+        Some((key, _)) => Err((*key, SchemaProblem::NotStandard)),
+        None => Ok(given),
+    }
+}
+
 impl Category {
+    /// The most values that a range stands for: each is a feature.
+    const LONGEST_RANGE: u64 = 10_000;
+
     pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
-        let values = raw.values.ok_or(("values", SchemaProblem::Missing))?;
-        if values.is_empty() {
-            return Err(("values", SchemaProblem::EmptyList));
+        let mut values = match (raw.values, raw.range) {
+            (None, None) => return Err(("values", SchemaProblem::Missing)),
+            (None, Some(_)) => Vec::new(),
+            (Some(values), _) if values.is_empty() => {
+                return Err(("values", SchemaProblem::EmptyList));
+            }
+            (Some(values), _) => values,
+        };
+        if let Some([from, to]) = raw.range {
+            let limit = Self::LONGEST_RANGE;
+            if from > to || to.abs_diff(from) >= limit {
+                return Err(("range", SchemaProblem::WholeRange { from, to, limit }));
+            }
+            values.extend((from..=to).map(|value| value.to_string()));
         }
         let values = texts(values).map_err(|problem| ("values", problem))?;
         let reference = match raw.reference {

@@ -91,7 +91,7 @@ pub struct Column {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ColumnKind {
-    /// A number: one feature in [0, scale], buckets, or both.
+    /// A number: one feature, buckets, or both, and one for a number that is missing.
     Number(Number),
     /// One feature per category and one for all others.
     Category(Category),
@@ -107,7 +107,7 @@ pub struct Number {
     pub min: f64,
     /// Numbers above are clipped to it.
     pub max: f64,
-    /// Map from [min, max] to [0, 1].
+    /// Map of a number in [min, max].
     pub transform: Transform,
     /// What anything but a finite number stands for.
     pub default: f64,
@@ -117,6 +117,8 @@ pub struct Number {
     pub bins: Vec<f64>,
     /// Whether the transformed number itself is a feature.
     pub linear: bool,
+    /// Whether one more feature, of value `scale`, is on where the field is not a finite number.
+    pub missing: bool,
 }
 
 /// A column of categories.
@@ -141,15 +143,21 @@ pub struct Share {
     pub share: f64,
 }
 
-/// Map from a range [min, max] to [0, 1].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Map of a number in [min, max].
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Transform {
-    /// (x - min) / (max - min).
+    /// (x - min) / (max - min), from 0 to 1.
     Linear,
-    /// ln(1 + x - min) / ln(1 + max - min).
+    /// ln(1 + x - min) / ln(1 + max - min), from 0 to 1.
     Log1p,
+    /// (x - mean) / sd, from (min - mean) / sd to (max - mean) / sd.
+    Standard {
+        /// A public mean, within the range.
+        mean: f64,
+        /// A public standard deviation, above 0.
+        sd: f64,
+    },
 }
 
 impl Label {
@@ -281,7 +289,7 @@ impl ColumnKind {
                     0 => 0,
                     edges => edges + 1,
                 };
-                usize::from(number.linear) + buckets
+                usize::from(number.linear) + buckets + usize::from(number.missing)
             }
             Self::Category(category) => category.coded().count() + 1,
         }

@@ -26,7 +26,7 @@ const WARNING: &str = "\
 # A schema is public. Before a private run, replace each of them by public knowledge (a codebook,
 # a law, a round number); a range or a category that only one record has reveals that record.
 #
-# transform: \"linear\" or \"log1p\". default: what anything but a number becomes.
+# transform: \"linear\", \"log1p\" or \"standard\" (with a public mean and sd). default: what anything but a number becomes.
 # bins = [..]: optional edges, one feature per bucket (linear = true keeps the number as well).
 # reference = \"..\": optional category that is encoded as all zeros.
 ";
@@ -342,15 +342,24 @@ fn write_number(out: &mut String, seen: &Seen, (min, max): (f64, f64)) -> std::f
     writeln!(out, "min = {min:?} # read from the data")?;
     writeln!(out, "max = {max:?} # read from the data")?;
     writeln!(out, "transform = {}", quoted(transform))?;
-    writeln!(
-        out,
-        "default = {:?} # {strays} fields are not numbers",
-        0f64.clamp(min, max)
-    )?;
+    if let Some(missing) = seen.missing() {
+        // The number's own feature is 0 then, so that the column counts no more than another.
+        writeln!(out, "default = {min:?}")?;
+        writeln!(
+            out,
+            "missing = true # {missing} fields are empty or say that there is no number"
+        )?;
+    } else {
+        writeln!(
+            out,
+            "default = {:?} # {strays} fields are not numbers",
+            0f64.clamp(min, max)
+        )?;
+    }
     if seen.is_whole() && seen.distinct() <= MOST_LISTED && !seen.overflow {
         writeln!(
             out,
-            "# if they are codes: kind = \"category\", values = [\"{min}\", .. \"{max}\"]"
+            "# if they are codes: kind = \"category\", range = [{min}, {max}]"
         )?;
     }
     Ok(())

@@ -105,6 +105,7 @@ enum Code {
         number: Number,
         linear: Option<u32>,
         first_bucket: u32,
+        missing: Option<u32>,
     },
     Category {
         /// Feature of a listed value; `None` for the reference.
@@ -196,8 +197,10 @@ impl Encoder {
                     number,
                     linear,
                     first_bucket,
+                    missing,
                 } => {
-                    let x = number.read(field(i), Place::Column(i), witness);
+                    let there = number.read(field(i), Place::Column(i), witness);
+                    let x = there.unwrap_or(number.default);
                     let scale = number.scale;
                     if let Some(feature) = *linear {
                         push(row, feature, (scale * number.unit(x)) as f32);
@@ -205,6 +208,9 @@ impl Encoder {
                     if !number.bins.is_empty() {
                         let bucket = number.bins.partition_point(|edge| *edge <= x);
                         push(row, first_bucket + bucket as u32, scale as f32);
+                    }
+                    if let Some(feature) = missing.filter(|_| there.is_none()) {
+                        push(row, feature, scale as f32);
                     }
                 }
                 Code::Category {
@@ -236,32 +242,30 @@ impl Encoder {
 }
 
 impl Number {
-    /// The number that a field stands for, within the range.
-    fn read(&self, field: Option<&[u8]>, place: Place, witness: &mut impl Witness) -> f64 {
-        let Some(text) = field else {
-            return self.default;
-        };
-        match parse(text) {
-            Some(x) => {
-                if x < self.min || x > self.max {
-                    witness.note(place, ProblemKind::OutOfRange, text);
-                }
-                x.clamp(self.min, self.max)
-            }
-            None => {
+    /// The number in a field, within the range.
+    fn read(&self, field: Option<&[u8]>, place: Place, witness: &mut impl Witness) -> Option<f64> {
+        let text = field?;
+        let Some(x) = parse(text) else {
+            // A schema that has a feature for it foresees a field that says that there is none.
+            if !(self.missing && is_marker(text)) {
                 witness.note(place, ProblemKind::NotANumber, text);
-                self.default
             }
+            return None;
+        };
+        if x < self.min || x > self.max {
+            witness.note(place, ProblemKind::OutOfRange, text);
         }
+        Some(x.clamp(self.min, self.max))
     }
 
-    /// Maps a number in the range to [0, 1].
+    /// Maps a number in the range.
     fn unit(&self, x: f64) -> f64 {
         let (part, whole) = (x - self.min, self.max - self.min);
         let unit = match self.transform {
             Transform::Linear => part / whole,
             // Not the system's logarithm: the bits of a row must not depend on the platform.
             Transform::Log1p => libm::log1p(part) / libm::log1p(whole),
+            Transform::Standard { mean, sd } => return (x - mean) / sd,
         };
         unit.clamp(0.0, 1.0)
     }
@@ -271,6 +275,16 @@ impl Number {
 pub(super) fn parse(text: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     number.is_finite().then_some(number)
+}
+
+/// Texts that stand for a number that is not there, in any case of letters.
+const MARKERS: [&str; 6] = ["", "?", "NA", "NaN", "null", "-"];
+
+/// Whether a text stands for a number that is not there.
+pub(super) fn is_marker(text: &[u8]) -> bool {
+    MARKERS
+        .iter()
+        .any(|marker| marker.as_bytes().eq_ignore_ascii_case(text))
 }
 
 fn push(row: &mut Vec<(u32, f32)>, feature: u32, value: f32) {
@@ -300,13 +314,15 @@ fn shorten(row: &mut [(u32, f32)], bound: f64) -> bool {
     true
 }
 
-/// The nearest `f32` that is not larger, for numbers that are not negative.
+/// The nearest `f32` that is not larger in size.
 fn towards_zero(exact: f64) -> f32 {
     let rounded = exact as f32;
-    if f64::from(rounded) > exact {
+    if f64::from(rounded).abs() <= exact.abs() {
+        rounded
+    } else if rounded > 0.0 {
         rounded.next_down()
     } else {
-        rounded
+        rounded.next_up()
     }
 }
 
@@ -317,10 +333,13 @@ fn number_code(number: &Number, next: &mut u32) -> Code {
     if !number.bins.is_empty() {
         *next += number.bins.len() as u32 + 1;
     }
+    let missing = number.missing.then_some(*next);
+    *next += u32::from(number.missing);
     Code::Number {
         number: number.clone(),
         linear,
         first_bucket,
+        missing,
     }
 }
 
@@ -351,7 +370,7 @@ mod tests {
     fn exactly_within(row: &[(u32, f32)], bound: f64) -> bool {
         let unit = 2f64.powi(40);
         let integer = |x: f64| {
-            let scaled = x * unit;
+            let scaled = x.abs() * unit;
             assert_eq!(scaled, scaled.floor(), "{x} is no multiple of 2^-40");
             scaled as u128
         };
@@ -372,7 +391,11 @@ mod tests {
                         .wrapping_add(1_442_695_040_888_963_407);
                     // Between 2^-12 and 16, 24 bits.
                     let mantissa = 1.0 + (state >> 41) as f32 / 8_388_608.0;
-                    (i as u32, mantissa * 2f32.powi((state % 16) as i32 - 12))
+                    let sign = if state & (1 << 30) == 0 { 1.0 } else { -1.0 };
+                    (
+                        i as u32,
+                        sign * mantissa * 2f32.powi((state % 16) as i32 - 12),
+                    )
                 })
                 .collect();
             let changed = shorten(&mut row, bound);

@@ -412,6 +412,36 @@ pub enum SchemaProblem {
     /// A number without bins and without its linear feature has no features.
     #[error("linear = false leaves no feature; give bins or say kind = \"ignore\"")]
     NoFeatureOfColumn,
+    /// Mean and standard deviation are of one map only.
+    #[error("the key applies to transform = \"standard\" alone")]
+    NotStandard,
+    /// Where the number itself is no feature, nothing is transformed.
+    #[error(
+        "the number itself is no feature beside bins without `linear = true`, so there is nothing to transform"
+    )]
+    NothingToTransform,
+    /// A standard deviation so small that the ends of the range overflow.
+    #[error(
+        "an end of the range is no number of single precision after scale * (x - {mean}) / {sd}"
+    )]
+    TooSteep {
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        sd: f64,
+    },
+    /// A range of whole numbers has a first and a last one, and not too many.
+    #[error(
+        "[{from}, {to}] is no range of 1 to {limit} whole numbers, the first and the last of them"
+    )]
+    WholeRange {
+        /// The first.
+        from: i64,
+        /// The last.
+        to: i64,
+        /// The most there may be.
+        limit: u64,
+    },
     /// A share names a column that is neither the label nor a category, or not the label.
     #[error(
         "a share is of a value of the label {label:?} and of values of categories, and {column:?} is {problem}"

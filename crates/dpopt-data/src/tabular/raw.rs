@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{ColumnKind, Label, LabelKind, Share, Transform};
+use super::column::{ColumnKind, Label, LabelKind, Number, Share, Transform};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,7 +117,11 @@ pub(super) struct RawColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) max: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) transform: Option<Transform>,
+    pub(super) transform: Option<RawTransform>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mean: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sd: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) default: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,7 +129,12 @@ pub(super) struct RawColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) linear: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) missing: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) values: Option<Vec<String>>,
+    /// The whole numbers from the first to the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) range: Option<[i64; 2]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reference: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,6 +149,25 @@ pub(super) enum RawKind {
     Ignore,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawTransform {
+    Linear,
+    Log1p,
+    Standard,
+}
+
+impl RawTransform {
+    /// As it is written.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Log1p => "log1p",
+            Self::Standard => "standard",
+        }
+    }
+}
+
 impl RawColumn {
     /// A column without features.
     pub(super) fn ignored(name: String) -> Self {
@@ -149,10 +177,14 @@ impl RawColumn {
             min: None,
             max: None,
             transform: None,
+            mean: None,
+            sd: None,
             default: None,
             bins: None,
             linear: None,
+            missing: None,
             values: None,
+            range: None,
             reference: None,
             scale: None,
         }
@@ -164,15 +196,7 @@ impl RawColumn {
             ColumnKind::Ignore => {}
             ColumnKind::Number(number) => {
                 raw.kind = RawKind::Number;
-                raw.min = Some(number.min);
-                raw.max = Some(number.max);
-                raw.transform = Some(number.transform);
-                raw.default = Some(number.default);
-                raw.scale = Some(number.scale);
-                if !number.bins.is_empty() {
-                    raw.bins = Some(number.bins.clone());
-                    raw.linear = Some(number.linear);
-                }
+                raw.take(number);
             }
             ColumnKind::Category(category) => {
                 raw.kind = RawKind::Category;
@@ -182,6 +206,29 @@ impl RawColumn {
             }
         }
         raw
+    }
+
+    /// The keys of a number.
+    fn take(&mut self, number: &Number) {
+        self.min = Some(number.min);
+        self.max = Some(number.max);
+        self.transform = Some(match number.transform {
+            Transform::Linear => RawTransform::Linear,
+            Transform::Log1p => RawTransform::Log1p,
+            Transform::Standard { mean, sd } => {
+                self.mean = Some(mean);
+                self.sd = Some(sd);
+                RawTransform::Standard
+            }
+        });
+        self.default = Some(number.default);
+        self.scale = Some(number.scale);
+        // Left out where it says nothing: older versions read what they can encode.
+        self.missing = number.missing.then_some(true);
+        if !number.bins.is_empty() {
+            self.bins = Some(number.bins.clone());
+            self.linear = Some(number.linear);
+        }
     }
 }
 

@@ -229,6 +229,9 @@ impl Schema {
                     if !number.bins.is_empty() {
                         names.push(format!("{name} in [{low}, {}]", number.max));
                     }
+                    if number.missing {
+                        names.push(format!("{name} = (missing)"));
+                    }
                 }
                 ColumnKind::Category(category) => {
                     names.extend(category.coded().map(|value| format!("{name} = {value}")));

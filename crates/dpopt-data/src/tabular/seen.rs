@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use super::encode::parse;
+use super::encode::{is_marker, parse};
 
 /// Whole numbers with at most this many distinct values are taken for codes.
 pub(super) const MOST_CODES: usize = 10;
@@ -11,8 +11,6 @@ pub(super) const MOST_CODES: usize = 10;
 const MOST_COUNTED: usize = 2_000;
 /// What a distinct value costs besides its bytes.
 const KEPT_OVERHEAD: usize = 64;
-/// Texts that stand for a number that is not there, in any case of letters.
-const MARKERS: [&str; 5] = ["?", "NA", "NaN", "null", "-"];
 /// Names of columns that number the records.
 const INDEX_NAMES: [&str; 7] = ["", "id", "index", "idx", "row", "rownames", "unnamed: 0"];
 
@@ -136,6 +134,13 @@ impl Seen {
             .filter(|(min, max)| many && mostly && min < max && (max - min).is_finite())
     }
 
+    /// Fields that are empty, not there, or say that there is no number, where they are more than one in twenty.
+    pub(super) fn missing(&self) -> Option<u64> {
+        let missing = self.empty + self.absent + self.markers;
+        let records = self.fields + self.empty + self.absent;
+        (missing > records / 20).then_some(missing)
+    }
+
     /// Why the column is one that tells records apart and says nothing else, if it looks like one.
     pub(super) fn identifier(&self, name: &str) -> Option<&'static str> {
         let named = {
@@ -179,12 +184,6 @@ impl Seen {
         all.sort_by_key(|&(text, count)| (Reverse(count), text));
         all.into_iter().map(|(text, _)| text).collect()
     }
-}
-
-/// Whether a text stands for a number that is not there.
-fn is_marker(text: &[u8]) -> bool {
-    let same = |marker: &&str| marker.as_bytes().eq_ignore_ascii_case(text);
-    MARKERS.iter().any(|marker| same(&marker))
 }
 
 /// Whether a text starts with a date: numbers of 4, 2 and 2 digits (or 2, 2 and 4) between dashes, slashes or dots.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::checks::COMMA;
 use super::column::{Classes, ColumnKind, Label, LabelKind, Several, Transform};
+use super::raw::RawTransform;
 use super::schema::Schema;
 
 impl Schema {
@@ -65,20 +66,28 @@ impl Schema {
             match &column.kind {
                 ColumnKind::Ignore => writeln!(out, "kind = \"ignore\"")?,
                 ColumnKind::Number(number) => {
-                    let transform = match number.transform {
-                        Transform::Linear => "linear",
-                        Transform::Log1p => "log1p",
-                    };
                     writeln!(out, "kind = \"number\"")?;
                     writeln!(out, "min = {:?}", number.min)?;
                     writeln!(out, "max = {:?}", number.max)?;
-                    writeln!(out, "transform = {}", quoted(transform))?;
+                    let transform = match number.transform {
+                        Transform::Linear => RawTransform::Linear,
+                        Transform::Log1p => RawTransform::Log1p,
+                        Transform::Standard { .. } => RawTransform::Standard,
+                    };
+                    writeln!(out, "transform = {}", quoted(transform.name()))?;
+                    if let Transform::Standard { mean, sd } = number.transform {
+                        writeln!(out, "mean = {mean:?}")?;
+                        writeln!(out, "sd = {sd:?}")?;
+                    }
                     writeln!(out, "default = {:?}", number.default)?;
                     writeln!(out, "scale = {:?}", number.scale)?;
                     if !number.bins.is_empty() {
                         let edges = list(number.bins.iter().map(|edge| format!("{edge:?}")));
                         writeln!(out, "bins = {edges}")?;
                         writeln!(out, "linear = {}", number.linear)?;
+                    }
+                    if number.missing {
+                        writeln!(out, "missing = true")?;
                     }
                 }
                 ColumnKind::Category(category) => {
