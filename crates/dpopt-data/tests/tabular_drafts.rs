@@ -198,3 +198,38 @@ fn numbers_that_are_often_missing_have_a_feature_for_it() {
     });
     assert!(matches!(kind, ColumnKind::Category(_)));
 }
+
+#[test]
+fn dates_and_texts_of_too_many_values_are_drafted_or_proposed() {
+    let (draft, kind) = drafted("x", |i| format!("2021-03-{:02}T10:00", 1 + i % 28));
+    let ColumnKind::Date(days) = kind else {
+        panic!("{draft}")
+    };
+    // 2021-03-01 is day 18687.
+    assert_eq!(
+        (days.min, days.max, days.default, days.missing),
+        (18687.0, 18714.0, 18687.0, false)
+    );
+    let (draft, kind) = drafted("x", |i| {
+        if i % 5 == 0 {
+            String::new()
+        } else {
+            format!("1999/12/{:02}", 1 + i % 28)
+        }
+    });
+    assert!(
+        matches!(kind, ColumnKind::Date(days) if days.missing),
+        "{draft}"
+    );
+    let mut text = "x,y\n".to_owned();
+    for i in 0..5000 {
+        text += &format!("u{},{}\n", i % 2500, i % 2);
+    }
+    let draft = draft_schema_from(text.as_bytes(), "t", None).unwrap();
+    assert!(
+        draft.contains("# if equal texts stand for the same: kind = \"hash\""),
+        "{draft}"
+    );
+    let hashed = draft.replace("kind = \"ignore\"", "kind = \"hash\"\nbuckets = 1024");
+    assert_eq!(Schema::from_toml(&hashed, "s").unwrap().dim(), 1025);
+}

@@ -5,7 +5,7 @@ use dpopt_data::tabular::{
     read_features_from, read_table_from,
 };
 
-const HEAD: &str = "format = 1\nrow_norm = 100.0\nintercept = 0.0\n";
+const HEAD: &str = "format = 1\nrow_norm = 1e9\nintercept = 0.0\n";
 const LABEL: &str =
     "[label]\ncolumn = \"y\"\nvalues = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"\n";
 
@@ -249,7 +249,7 @@ fn a_standard_number_is_clipped_and_then_standardised() {
     // Shortened to the norm with its sign.
     let text = standard
         .to_toml()
-        .replace("row_norm = 100.0", "row_norm = 0.1");
+        .replace("row_norm = 1000000000.0", "row_norm = 0.1");
     let short = Schema::from_toml(&text, "s").unwrap();
     let (values, _) = rows("x,y\n0,no\n10,no\n", &short);
     let size = 0.1 * (1.0 - 1e-6)..=0.1;
@@ -332,4 +332,267 @@ fn a_range_of_whole_numbers_is_a_list_of_them() {
         schema("", &column("range = [0.5, 2.0]")),
         Err(TabularError::Toml { .. })
     ));
+}
+
+const HASH: &str = "[[column]]\nname = \"x\"\nkind = \"hash\"\nbuckets = 1024\n";
+
+/// The bucket that a text is on in, of a schema without an intercept.
+fn bucket(text: &[u8], schema: &Schema) -> usize {
+    let line = [b"x,y\n", text, b",no\n"].concat();
+    let table = read_table_from(&line[..], "t", schema).unwrap();
+    let mut on = Vec::new();
+    table.design.row(0).for_each(|j, x| on.push((j, x)));
+    assert_eq!(on.len(), 1);
+    assert_eq!(on[0].1, 1.0);
+    on[0].0
+}
+
+/// Buckets computed by the formula of the documentation in exact integers, outside of this library.
+#[test]
+fn texts_are_in_the_buckets_of_the_documented_hash() {
+    let many = good("", HASH);
+    let few = good("", &HASH.replace("1024", "10"));
+    assert_eq!((many.dim(), few.dim()), (1024, 10));
+    assert_eq!(few.feature_names()[9], "x in bucket 9 of 10");
+    for (text, of_many, of_few) in [
+        (&b""[..], 533, 5),
+        (b"a", 522, 5),
+        (b"foobar", 411, 4),
+        (b"\xff", 163, 1),
+        (b"1", 979, 9),
+        ("Z\u{fc}rich".as_bytes(), 722, 7),
+        (b"  1 ", 979, 9),
+        (b"\"\"", 533, 5),
+    ] {
+        assert_eq!(
+            (bucket(text, &many), bucket(text, &few)),
+            (of_many, of_few),
+            "{text:?}"
+        );
+    }
+    // A field that is not there is the empty text.
+    assert_eq!(rows("y,x\nno\n", &few).0[0][5], 1.0);
+    // 10,240 different texts: the sum of squares is 1023 +- 45 for random buckets, 5 of these either way.
+    let mut counts = vec![0.0; 1024];
+    for i in 0..10_240 {
+        counts[bucket(i.to_string().as_bytes(), &many)] += 1.0;
+    }
+    let squares: f64 = counts.iter().map(|n| (n - 10.0f64).powi(2) / 10.0).sum();
+    assert!((squares - 1023.0).abs() < 226.0, "{squares}");
+
+    let report = check_from(&b"x,y\nanything,no\n,yes\n"[..], "t", &many).unwrap();
+    assert!(report.is_clean());
+    purely(&many, "x,y", &["a", "b", "\"", "\"\"", "yes", "\u{fc}"]);
+    for bad in ["0", "1", "1048577"] {
+        let problem = refused("", &HASH.replace("1024", bad), "buckets");
+        assert!(matches!(problem, SchemaProblem::Buckets { .. }), "{bad}");
+    }
+    assert!(matches!(
+        schema("", &HASH.replace("1024", "-1")),
+        Err(TabularError::Toml { .. })
+    ));
+    assert_eq!(
+        refused("", &HASH.replace("buckets = 1024", ""), "buckets"),
+        SchemaProblem::Missing
+    );
+    for key in [
+        "min = 0.0",
+        "values = [\"a\"]",
+        "missing = true",
+        "range = [0, 1]",
+    ] {
+        let problem = refused(
+            "",
+            &format!("{HASH}{key}\n"),
+            key.split(' ').next().unwrap(),
+        );
+        assert_eq!(problem, SchemaProblem::NotApplicable("hash"));
+    }
+    let number = refused("", &format!("{X}buckets = 4\n"), "buckets");
+    assert_eq!(number, SchemaProblem::NotApplicable("number"));
+    // Rows have at most 2^24 columns, whatever a few lines of a schema ask for.
+    let wide: String = (0..17)
+        .map(|i| {
+            HASH.replace("\"x\"", &format!("\"x{i}\""))
+                .replace("1024", "1048576")
+        })
+        .collect();
+    assert!(matches!(
+        refused("", &wide, "column"),
+        SchemaProblem::TooMany { .. }
+    ));
+}
+
+/// A schema whose one feature is the day over 4,000,000, from the first date to the last one.
+const DATE: &str = "[[column]]\nname = \"x\"\nkind = \"date\"\nmin = \"0000-01-01\"\nmax = \"9999-12-31\"\n\
+    default = \"1970-01-01\"\ntransform = \"standard\"\nmean = \"1970-01-01\"\nsd = 1.0\n";
+
+/// Day numbers from a calendar outside of this library; the year 0 has 366 days.
+#[test]
+fn dates_are_days_since_1970() {
+    let schema = good("", DATE);
+    let day = |text: &str| rows(&format!("x,y\n{text},no\n"), &schema).0[0][0];
+    for (text, number) in [
+        ("1970-01-01", 0.0),
+        ("0000-01-01", -719_528.0),
+        ("0000-12-31", -719_163.0),
+        ("0001-01-01", -719_162.0),
+        ("1582-10-15", -141_427.0),
+        ("1600-02-29", -135_081.0),
+        ("1900-03-01", -25_508.0),
+        ("1969-12-31", -1.0),
+        ("2000-02-29", 11_016.0),
+        ("2024-02-29", 19_782.0),
+        ("2026-11-24", 20_781.0),
+        ("9999-12-31", 2_932_896.0),
+        ("2026/11/24", 20_781.0),
+        ("2026-11-24 23:59", 20_781.0),
+        ("2026-11-24T23:59:59.123+01:00", 20_781.0),
+        ("2026-11-24T00:00:00Z", 20_781.0),
+        ("\" 2026/11/24 \"", 20_781.0),
+    ] {
+        assert_eq!(day(text), number, "{text}");
+    }
+    // A day after each month's last one; texts that are no dates. All become the default, day 0.
+    for text in [
+        "2023-02-29",
+        "1900-02-29",
+        "2100-02-29",
+        "2024-02-30",
+        "2024-04-31",
+        "2024-06-31",
+        "2024-09-31",
+        "2024-11-31",
+        "2024-01-32",
+        "2024-12-32",
+        "2024-13-01",
+        "2024-00-10",
+        "2024-01-00",
+        "",
+        "20781",
+        "24.11.2026",
+        "11/24/2026",
+        "2026-11/24",
+        "2026-11-24x",
+        "2026-11-24 noon",
+        "2026-11-24T",
+        "2026-11-24 1:30",
+        "26-11-24",
+        "-026-11-24",
+        "2026-1-24",
+        "+026-11-24",
+        "2026-11-2",
+        "20261124",
+        "\u{662}026-11-24",
+    ] {
+        assert_eq!(day(text), 0.0, "{text}");
+    }
+    // Every day of 800 years, one after the other.
+    let mut expected = -135_140.0; // 1600-01-01: 59 days before 1600-02-29.
+    for year in 1600..2400 {
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let lengths = [
+            31,
+            if leap { 29 } else { 28 },
+            31,
+            30,
+            31,
+            30,
+            31,
+            31,
+            30,
+            31,
+            30,
+            31,
+        ];
+        let mut text = "x,y\n".to_owned();
+        for (month, days) in lengths.iter().enumerate() {
+            for day in 1..=*days {
+                text += &format!("{year}-{:02}-{day:02},no\n", month + 1);
+            }
+        }
+        for row in rows(&text, &schema).0 {
+            // Whole numbers below 2^24 are exact in single precision.
+            assert_eq!(row[0], expected, "{year}");
+            expected += 1.0;
+        }
+    }
+}
+
+#[test]
+fn a_date_is_a_number_otherwise() {
+    let keys = "[[column]]\nname = \"x\"\nkind = \"date\"\nmin = \"2000-01-01\"\nmax = \"2000-01-11\"\ndefault = \"2000-01-06\"\n";
+    let plain = good("", keys);
+    let text = "x,y\n2000-01-02,no\n1999-12-31,no\n2000-02-01T10:00,no\nnever,no\n,no\n";
+    let tenth = f64::from(0.1f32);
+    assert_eq!(rows(text, &plain).0.concat(), [tenth, 0.0, 1.0, 0.5, 0.5]);
+    let report = check_from(text.as_bytes(), "t", &plain).unwrap();
+    use dpopt_data::tabular::ProblemKind;
+    assert_eq!(
+        (
+            report.count(ProblemKind::NotADate),
+            report.count(ProblemKind::OutOfRange)
+        ),
+        (2, 2)
+    );
+    let all =
+        format!("{keys}bins = [\"2000-01-06\"]\nlinear = true\nmissing = true\nscale = 2.0\n");
+    let all = good("", &all);
+    assert_eq!(
+        all.feature_names(),
+        [
+            "x",
+            "x in [2000-01-01, 2000-01-06)",
+            "x in [2000-01-06, 2000-01-11]",
+            "x = (missing)"
+        ]
+    );
+    assert_eq!(
+        rows("x,y\n2000-01-05,no\n?,no\n", &all).0[1],
+        [1.0, 0.0, 2.0, 2.0]
+    );
+    let log = good("", &format!("{keys}transform = \"log1p\"\n"));
+    let unit = f64::from((5f64.ln() / 11f64.ln()) as f32);
+    assert_eq!(rows("x,y\n2000-01-05,no\n", &log).0, [[unit]]);
+    for schema in [plain, all, log, good("", DATE)] {
+        purely(
+            &schema,
+            "x,y",
+            &[
+                "2000-01-05",
+                "2000/01/0",
+                "-",
+                "9",
+                "T10:00",
+                "yes",
+                "1970-01-01",
+            ],
+        );
+    }
+    for (from, to, key) in [
+        ("\"2000-01-01\"", "\"2000-02-30\"", "min"),
+        ("\"2000-01-01\"", "2000", "min"),
+        ("\"2000-01-11\"", "\"2000-01-11 10:00\"", "max"),
+        ("\"2000-01-06\"", "\"soon\"", "default"),
+    ] {
+        let problem = refused("", &keys.replace(from, to), key);
+        assert!(
+            matches!(problem, SchemaProblem::NotADate(_)),
+            "{to}: {problem}"
+        );
+    }
+    let outside = refused(
+        "",
+        &keys.replace("\"2000-01-06\"", "\"2001-01-06\""),
+        "default",
+    );
+    assert!(matches!(outside, SchemaProblem::OutOfRange { .. }));
+    let empty = refused("", &keys.replace("2000-01-11", "2000-01-01"), "min");
+    assert!(matches!(empty, SchemaProblem::EmptyRange { .. }));
+    let bin = refused("", &format!("{keys}bins = [3]\n"), "bins");
+    assert_eq!(bin, SchemaProblem::NotADate("3".to_owned()));
+    let number = refused("", &X.replace("min = 0.0", "min = \"2000-01-01\""), "min");
+    assert_eq!(number, SchemaProblem::NotANumber("2000-01-01".to_owned()));
+    let values = refused("", &format!("{keys}values = [\"a\"]\n"), "values");
+    assert_eq!(values, SchemaProblem::NotApplicable("date"));
 }

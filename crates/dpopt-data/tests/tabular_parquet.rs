@@ -219,6 +219,32 @@ fn types_that_are_not_read_are_named_and_dates_are_told() {
     assert!(draft.contains(told), "{draft}");
 }
 
+/// All records have the day 10, 1970-01-11.
+#[test]
+fn dates_of_the_file_are_dates_of_the_schema() {
+    let number = "kind = \"number\"\nmin = 0.0\nmax = 20.0\ndefault = 0.0\n";
+    let dates =
+        "kind = \"date\"\nmin = \"1970-01-01\"\nmax = \"1970-01-21\"\ndefault = \"1970-01-01\"\n";
+    let at = SCHEMA.rfind(number).unwrap();
+    let text = format!("{}{dates}", &SCHEMA[..at]);
+    let of_dates = schema(&text);
+    let plain = read_parquet(fixture(), &schema(SCHEMA)).unwrap();
+    let table = read_parquet(fixture(), &of_dates).unwrap();
+    assert_eq!(bits(&table.design), bits(&plain.design));
+    let report = check_parquet(fixture(), &of_dates).unwrap();
+    assert_eq!(report.count(ProblemKind::NotADate), 0);
+    let hashed = format!("{}kind = \"hash\"\nbuckets = 8\n", &SCHEMA[..at]);
+    assert!(read_parquet(fixture(), &schema(&hashed)).is_ok());
+    // Numbers are none, and texts are looked at one by one.
+    for (name, fine) in [("i", false), ("b", false), ("x", false), ("c", true)] {
+        let start = SCHEMA.find("[[column]]").unwrap();
+        let text = format!("{}[[column]]\nname = \"{name}\"\n{dates}", &SCHEMA[..start]);
+        let read = read_parquet(fixture(), &schema(&text));
+        let refused = matches!(read, Err(TabularError::NotDates { column, .. }) if column == name);
+        assert_eq!(refused, !fine, "{name}");
+    }
+}
+
 /// The texts of a typed column: `true`, a number in its shortest form, any text.
 #[test]
 fn the_type_of_a_column_says_which_labels_it_can_hold() {

@@ -604,12 +604,16 @@ fn dates_are_told_in_a_draft() {
         let text = format!("when,y\n{}", lines.concat());
         draft_schema_from(text.as_bytes(), "t", None).unwrap()
     };
+    let draft = days(|i| format!("2021-03-{i:02}"));
+    assert!(
+        draft.contains("kind = \"date\"\nmin = \"2021-03-01\""),
+        "{draft}"
+    );
     for draft in [
-        days(|i| format!("2021-03-{i:02}")),
         days(|i| format!("{i}.3.2021")),
         days(|i| format!("2021/3/{i} 12:00")),
     ] {
-        assert!(draft.contains("# dates, which are text here"), "{draft}");
+        assert!(draft.contains("# dates that are text here"), "{draft}");
     }
     for draft in [days(|i| i.to_string()), days(|i| format!("A-{i}-7"))] {
         assert!(!draft.contains("# dates"), "{draft}");

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use super::column::{
-    Category, Classes, ColumnKind, Label, LabelKind, LabelRange, Number, Several, Transform,
+    Category, Classes, ColumnKind, Hashed, Label, LabelKind, LabelRange, Number, Several, Transform,
 };
+use super::date;
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawColumn, RawDefault, RawKind, RawLabel, RawLabelKind, RawTransform};
 
@@ -159,6 +160,7 @@ impl ColumnKind {
             ("bins", raw.bins.is_some()),
             ("linear", raw.linear.is_some()),
         ];
+        let of_hashes = [("buckets", raw.buckets.is_some())];
         let of_categories = [
             ("values", raw.values.is_some()),
             ("range", raw.range.is_some()),
@@ -168,26 +170,85 @@ impl ColumnKind {
             RawKind::Ignore => {
                 not_for("ignore", &of_numbers)?;
                 not_for("ignore", &of_categories)?;
+                not_for("ignore", &of_hashes)?;
                 not_for("ignore", &[("scale", raw.scale.is_some())])?;
                 Ok(Self::Ignore)
             }
             RawKind::Number => {
                 not_for("number", &of_categories)?;
-                Number::from_raw(raw).map(Self::Number)
+                not_for("number", &of_hashes)?;
+                Number::from_raw(raw, as_number).map(Self::Number)
+            }
+            RawKind::Date => {
+                not_for("date", &of_categories)?;
+                not_for("date", &of_hashes)?;
+                Number::from_raw(raw, as_day).map(Self::Date)
+            }
+            RawKind::Hash => {
+                not_for("hash", &of_numbers)?;
+                not_for("hash", &of_categories)?;
+                let buckets = raw.buckets.ok_or(("buckets", SchemaProblem::Missing))?;
+                if !(2..=Hashed::MOST).contains(&buckets) {
+                    let limit = Hashed::MOST;
+                    return Err(("buckets", SchemaProblem::Buckets { buckets, limit }));
+                }
+                let scale = scale(raw.scale)?;
+                Ok(Self::Hash(Hashed { buckets, scale }))
             }
             RawKind::Category => {
                 not_for("category", &of_numbers)?;
+                not_for("category", &of_hashes)?;
                 Category::from_raw(raw).map(Self::Category)
             }
         }
     }
 }
 
+/// A number of a column of numbers.
+fn as_number(written: &RawDefault) -> Result<f64, SchemaProblem> {
+    match written {
+        RawDefault::Number(number) => Ok(*number),
+        RawDefault::Value(text) => Err(SchemaProblem::NotANumber(text.clone())),
+    }
+}
+
+/// A day of a column of dates.
+fn as_day(written: &RawDefault) -> Result<f64, SchemaProblem> {
+    let text = match written {
+        RawDefault::Number(number) => number.to_string(),
+        RawDefault::Value(text) => text.trim_ascii().to_owned(),
+    };
+    match date::day(text.as_bytes()) {
+        // Days of four digits of years are exact.
+        Some(day) if text.len() == DATE_LENGTH => Ok(day as f64),
+        _ => Err(SchemaProblem::NotADate(text)),
+    }
+}
+
+/// Bytes of `YYYY-MM-DD`.
+const DATE_LENGTH: usize = 10;
+
 impl Number {
-    pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
-        let (min, max, default) = range(raw.min, raw.max, raw.default)?;
+    /// `read` gives the number that a number, or a date, of the column stands for.
+    fn from_raw(
+        raw: RawColumn,
+        read: impl Fn(&RawDefault) -> Result<f64, SchemaProblem>,
+    ) -> Result<Self, Fault> {
+        let read = |key, written: &Option<RawDefault>| {
+            let number = written.as_ref().map(&read).transpose();
+            number.map_err(|problem| (key, problem))
+        };
+        let (min, max, default) = range(
+            read("min", &raw.min)?,
+            read("max", &raw.max)?,
+            read("default", &raw.default)?,
+        )?;
+        let mean = read("mean", &raw.mean)?;
         let binned = raw.bins.is_some();
-        let bins = raw.bins.clone().unwrap_or_default();
+        let mut bins = Vec::new();
+        for edge in raw.bins.iter().flatten() {
+            bins.extend(read("bins", &Some(edge.clone()))?);
+        }
         if binned && bins.is_empty() {
             return Err(("bins", SchemaProblem::EmptyList));
         }
@@ -212,7 +273,7 @@ impl Number {
             return Err(("linear", SchemaProblem::NoFeatureOfColumn));
         }
         let scale = scale(raw.scale)?;
-        let transform = transform(&raw, (min, max), scale, linear)?;
+        let transform = transform(&raw, mean, (min, max), scale, linear)?;
         Ok(Self {
             min,
             max,
@@ -229,6 +290,7 @@ impl Number {
 /// The map of a number: what (x - mean) / sd takes, and whether all that it gives are numbers of single precision.
 fn transform(
     raw: &RawColumn,
+    mean: Option<f64>,
     (min, max): (f64, f64),
     scale: f64,
     linear: bool,
@@ -237,7 +299,7 @@ fn transform(
         RawTransform::Linear => Transform::Linear,
         RawTransform::Log1p => Transform::Log1p,
         RawTransform::Standard => {
-            let mean = raw.mean.ok_or(("mean", SchemaProblem::Missing))?;
+            let mean = mean.ok_or(("mean", SchemaProblem::Missing))?;
             let sd = raw.sd.ok_or(("sd", SchemaProblem::Missing))?;
             if !mean.is_finite() {
                 return Err(("mean", SchemaProblem::NotFinite(mean)));
@@ -257,7 +319,7 @@ fn transform(
             return Ok(Transform::Standard { mean, sd });
         }
     };
-    let extra = [("mean", raw.mean.is_some()), ("sd", raw.sd.is_some())];
+    let extra = [("mean", mean.is_some()), ("sd", raw.sd.is_some())];
     match extra.iter().find(|key| key.1) {
         Some((key, _)) => Err((*key, SchemaProblem::NotStandard)),
         None => Ok(given),

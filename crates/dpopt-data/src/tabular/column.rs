@@ -95,6 +95,10 @@ pub enum ColumnKind {
     Number(Number),
     /// One feature per category and one for all others.
     Category(Category),
+    /// A date, as the number of its day since 1970-01-01 (proleptic Gregorian calendar).
+    Date(Number),
+    /// Texts in buckets, by a fixed public hash: one feature per bucket.
+    Hash(Hashed),
     /// No feature.
     Ignore,
 }
@@ -131,6 +135,24 @@ pub struct Category {
     pub reference: Option<String>,
     /// Value of the features.
     pub scale: f64,
+}
+
+/// A column of texts in buckets.
+///
+/// # Formula
+/// One feature of value `scale`, that of the text's bucket (`docs/tabular.md`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Hashed {
+    /// Number of buckets.
+    pub buckets: u32,
+    /// Value of the features.
+    pub scale: f64,
+}
+
+impl Hashed {
+    /// The most buckets: each is a feature.
+    pub const MOST: u32 = 1 << 20;
 }
 
 /// The public share, among all records, of those with these values.
@@ -284,7 +306,8 @@ impl ColumnKind {
     pub(super) fn features(&self) -> usize {
         match self {
             Self::Ignore => 0,
-            Self::Number(number) => {
+            Self::Hash(hashed) => hashed.buckets as usize,
+            Self::Number(number) | Self::Date(number) => {
                 let buckets = match number.bins.len() {
                     0 => 0,
                     edges => edges + 1,

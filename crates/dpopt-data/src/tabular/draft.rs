@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::checks::COMMA;
+use super::date;
 use super::encode::parse;
 use super::error::TabularError;
 use super::header::{find_delimiter, header_names, read_header};
@@ -309,6 +310,10 @@ fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<bool, std::
         }
         return Ok(false);
     }
+    if let Some((min, max)) = seen.days() {
+        write_days(out, seen, min, max)?;
+        return Ok(true);
+    }
     if let Some(range) = seen.number() {
         write_number(out, seen, range)?;
         return Ok(true);
@@ -330,7 +335,28 @@ fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<bool, std::
         return Ok(true);
     };
     writeln!(out, "kind = \"ignore\" # {why}")?;
+    if seen.overflow {
+        writeln!(
+            out,
+            "# if equal texts stand for the same: kind = \"hash\", buckets = 1024"
+        )?;
+    }
     Ok(false)
+}
+
+fn write_days(out: &mut String, seen: &Seen, min: i64, max: i64) -> std::fmt::Result {
+    let [min, max] = [min, max].map(|day| quoted(&date::text(day)));
+    writeln!(out, "kind = \"date\"")?;
+    writeln!(out, "min = {min} # read from the data")?;
+    writeln!(out, "max = {max} # read from the data")?;
+    writeln!(out, "default = {min} # of what is no date")?;
+    if let Some(missing) = seen.missing() {
+        writeln!(
+            out,
+            "missing = true # {missing} fields are empty or say that there is no date"
+        )?;
+    }
+    Ok(())
 }
 
 fn write_number(out: &mut String, seen: &Seen, (min, max): (f64, f64)) -> std::fmt::Result {

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use super::column::{
     Category, Column, ColumnKind, Label, LabelKind, LabelRange, Number, Transform,
 };
+use super::date;
+use super::hash;
 use super::header::Layout;
 use super::line::Fields;
 use super::schema::Schema;
@@ -106,6 +108,13 @@ enum Code {
         linear: Option<u32>,
         first_bucket: u32,
         missing: Option<u32>,
+        /// Whether the number is the day of a date.
+        date: bool,
+    },
+    Hash {
+        first: u32,
+        buckets: u32,
+        scale: f32,
     },
     Category {
         /// Feature of a listed value; `None` for the reference.
@@ -126,7 +135,17 @@ impl Encoder {
             .iter()
             .map(|Column { kind, .. }| match kind {
                 ColumnKind::Ignore => Code::Ignore,
-                ColumnKind::Number(number) => number_code(number, &mut next),
+                ColumnKind::Number(number) => number_code(number, false, &mut next),
+                ColumnKind::Date(number) => number_code(number, true, &mut next),
+                ColumnKind::Hash(hashed) => {
+                    let first = next;
+                    next += hashed.buckets;
+                    Code::Hash {
+                        first,
+                        buckets: hashed.buckets,
+                        scale: hashed.scale as f32,
+                    }
+                }
                 ColumnKind::Category(category) => category_code(category, &mut next),
             })
             .collect();
@@ -198,8 +217,9 @@ impl Encoder {
                     linear,
                     first_bucket,
                     missing,
+                    date,
                 } => {
-                    let there = number.read(field(i), Place::Column(i), witness);
+                    let there = number.read(field(i), *date, Place::Column(i), witness);
                     let x = there.unwrap_or(number.default);
                     let scale = number.scale;
                     if let Some(feature) = *linear {
@@ -212,6 +232,15 @@ impl Encoder {
                     if let Some(feature) = missing.filter(|_| there.is_none()) {
                         push(row, feature, scale as f32);
                     }
+                }
+                Code::Hash {
+                    first,
+                    buckets,
+                    scale,
+                } => {
+                    // A missing field is the empty text.
+                    let bucket = hash::bucket(field(i).unwrap_or_default(), *buckets);
+                    push(row, first + bucket, *scale);
                 }
                 Code::Category {
                     features,
@@ -242,13 +271,25 @@ impl Encoder {
 }
 
 impl Number {
-    /// The number in a field, within the range.
-    fn read(&self, field: Option<&[u8]>, place: Place, witness: &mut impl Witness) -> Option<f64> {
+    /// The number in a field, or the day of a date, within the range.
+    fn read(
+        &self,
+        field: Option<&[u8]>,
+        date: bool,
+        place: Place,
+        witness: &mut impl Witness,
+    ) -> Option<f64> {
         let text = field?;
-        let Some(x) = parse(text) else {
+        let (found, otherwise) = if date {
+            let day = date::day(text).map(|day| day as f64);
+            (day, ProblemKind::NotADate)
+        } else {
+            (parse(text), ProblemKind::NotANumber)
+        };
+        let Some(x) = found else {
             // A schema that has a feature for it foresees a field that says that there is none.
             if !(self.missing && is_marker(text)) {
-                witness.note(place, ProblemKind::NotANumber, text);
+                witness.note(place, otherwise, text);
             }
             return None;
         };
@@ -326,7 +367,7 @@ fn towards_zero(exact: f64) -> f32 {
     }
 }
 
-fn number_code(number: &Number, next: &mut u32) -> Code {
+fn number_code(number: &Number, date: bool, next: &mut u32) -> Code {
     let linear = number.linear.then_some(*next);
     *next += u32::from(number.linear);
     let first_bucket = *next;
@@ -340,6 +381,7 @@ fn number_code(number: &Number, next: &mut u32) -> Code {
         linear,
         first_bucket,
         missing,
+        date,
     }
 }
 

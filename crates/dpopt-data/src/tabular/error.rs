@@ -70,6 +70,17 @@ pub enum TabularError {
         /// What its values are.
         kind: &'static str,
     },
+    /// A column of numbers or truth values that the schema takes for dates.
+    #[cfg(feature = "parquet")]
+    #[error(
+        "{path}: the column {column:?} has neither dates, times nor texts, and the schema says kind = \"date\""
+    )]
+    NotDates {
+        /// The file.
+        path: String,
+        /// The column.
+        column: String,
+    },
     /// A column that is compressed in a way that is not read.
     #[cfg(feature = "parquet")]
     #[error(
@@ -389,6 +400,17 @@ pub enum SchemaProblem {
     /// A number is due.
     #[error("{0:?} is not a number")]
     NotANumber(String),
+    /// A date is due.
+    #[error("{0:?} is not a date: \"YYYY-MM-DD\" is needed, in quotes, and a day that there is")]
+    NotADate(String),
+    /// Too few or too many buckets.
+    #[error("{buckets} buckets, from 2 to {limit} are possible")]
+    Buckets {
+        /// How many there would be.
+        buckets: u32,
+        /// The most possible.
+        limit: u32,
+    },
     /// A value must be one of a list.
     #[error("{0:?} is not among the label's values")]
     NotAmongValues(String),

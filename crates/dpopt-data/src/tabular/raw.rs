@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::column::{ColumnKind, Label, LabelKind, Number, Share, Transform};
+use super::date;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -63,9 +64,9 @@ pub(super) enum RawLabelKind {
     Number,
 }
 
-/// A value of the label, or a number.
+/// A number, or a text: a value of the label, or a date.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a number, or a text in quotes")]
 pub(super) enum RawDefault {
     Number(f64),
     Value(String),
@@ -113,19 +114,19 @@ pub(super) struct RawColumn {
     pub(super) name: String,
     pub(super) kind: RawKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) min: Option<f64>,
+    pub(super) min: Option<RawDefault>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) max: Option<f64>,
+    pub(super) max: Option<RawDefault>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) transform: Option<RawTransform>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) mean: Option<f64>,
+    pub(super) mean: Option<RawDefault>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sd: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) default: Option<f64>,
+    pub(super) default: Option<RawDefault>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) bins: Option<Vec<f64>>,
+    pub(super) bins: Option<Vec<RawDefault>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) linear: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,6 +139,8 @@ pub(super) struct RawColumn {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reference: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) buckets: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scale: Option<f64>,
 }
 
@@ -146,6 +149,8 @@ pub(super) struct RawColumn {
 pub(super) enum RawKind {
     Number,
     Category,
+    Date,
+    Hash,
     Ignore,
 }
 
@@ -186,6 +191,7 @@ impl RawColumn {
             values: None,
             range: None,
             reference: None,
+            buckets: None,
             scale: None,
         }
     }
@@ -196,7 +202,16 @@ impl RawColumn {
             ColumnKind::Ignore => {}
             ColumnKind::Number(number) => {
                 raw.kind = RawKind::Number;
-                raw.take(number);
+                raw.take(number, RawDefault::Number);
+            }
+            ColumnKind::Date(number) => {
+                raw.kind = RawKind::Date;
+                raw.take(number, |day| RawDefault::Value(date::text(day as i64)));
+            }
+            ColumnKind::Hash(hashed) => {
+                raw.kind = RawKind::Hash;
+                raw.buckets = Some(hashed.buckets);
+                raw.scale = Some(hashed.scale);
             }
             ColumnKind::Category(category) => {
                 raw.kind = RawKind::Category;
@@ -208,25 +223,25 @@ impl RawColumn {
         raw
     }
 
-    /// The keys of a number.
-    fn take(&mut self, number: &Number) {
-        self.min = Some(number.min);
-        self.max = Some(number.max);
+    /// The keys of a number, or of a date.
+    fn take(&mut self, number: &Number, written: impl Fn(f64) -> RawDefault) {
+        self.min = Some(written(number.min));
+        self.max = Some(written(number.max));
         self.transform = Some(match number.transform {
             Transform::Linear => RawTransform::Linear,
             Transform::Log1p => RawTransform::Log1p,
             Transform::Standard { mean, sd } => {
-                self.mean = Some(mean);
+                self.mean = Some(written(mean));
                 self.sd = Some(sd);
                 RawTransform::Standard
             }
         });
-        self.default = Some(number.default);
+        self.default = Some(written(number.default));
         self.scale = Some(number.scale);
         // Left out where it says nothing: older versions read what they can encode.
         self.missing = number.missing.then_some(true);
         if !number.bins.is_empty() {
-            self.bins = Some(number.bins.clone());
+            self.bins = Some(number.bins.iter().map(|&edge| written(edge)).collect());
             self.linear = Some(number.linear);
         }
     }

@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::checks::{COMMA, delimiter, label_from, positive, scale, single};
-use super::column::{ArrayColumns, Column, ColumnKind, Label, Share};
+use super::column::{ArrayColumns, Column, ColumnKind, Hashed, Label, Number, Share};
+use super::date;
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawArray, RawColumn, RawKind, RawLabel, RawLabelKind, RawSchema};
 use crate::formats::MAX_COLUMNS;
@@ -218,20 +219,14 @@ impl Schema {
             match kind {
                 ColumnKind::Ignore => {}
                 ColumnKind::Number(number) => {
-                    if number.linear {
-                        names.push(name.clone());
-                    }
-                    let mut low = number.min;
-                    for &edge in &number.bins {
-                        names.push(format!("{name} in [{low}, {edge})"));
-                        low = edge;
-                    }
-                    if !number.bins.is_empty() {
-                        names.push(format!("{name} in [{low}, {}]", number.max));
-                    }
-                    if number.missing {
-                        names.push(format!("{name} = (missing)"));
-                    }
+                    number_names(&mut names, name, number, |x| x.to_string());
+                }
+                ColumnKind::Date(number) => {
+                    number_names(&mut names, name, number, |day| date::text(day as i64));
+                }
+                ColumnKind::Hash(Hashed { buckets, .. }) => {
+                    let name = |bucket| format!("{name} in bucket {bucket} of {buckets}");
+                    names.extend((0..*buckets).map(name));
                 }
                 ColumnKind::Category(category) => {
                     names.extend(category.coded().map(|value| format!("{name} = {value}")));
@@ -332,10 +327,41 @@ impl Schema {
             label,
             columns,
         };
+        if schema.array.is_none() && schema.dim() > MAX_COLUMNS {
+            let (columns, limit) = (schema.dim(), MAX_COLUMNS);
+            return fail("column", SchemaProblem::TooMany { columns, limit });
+        }
         if schema.dim() == 0 {
             return fail("column", SchemaProblem::NoFeatures);
         }
         Ok(schema)
+    }
+}
+
+/// The names of the features of a number, whose ends are written by `written`.
+fn number_names(
+    names: &mut Vec<String>,
+    name: &str,
+    number: &Number,
+    written: impl Fn(f64) -> String,
+) {
+    if number.linear {
+        names.push(name.to_owned());
+    }
+    let mut low = number.min;
+    for &edge in &number.bins {
+        names.push(format!("{name} in [{}, {})", written(low), written(edge)));
+        low = edge;
+    }
+    if !number.bins.is_empty() {
+        names.push(format!(
+            "{name} in [{}, {}]",
+            written(low),
+            written(number.max)
+        ));
+    }
+    if number.missing {
+        names.push(format!("{name} = (missing)"));
     }
 }
 

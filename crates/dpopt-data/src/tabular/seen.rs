@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use super::date;
 use super::encode::{is_marker, parse};
 
 /// Whole numbers with at most this many distinct values are taken for codes.
@@ -31,6 +32,9 @@ pub(super) struct Seen {
     repeats: u64,
     /// Fields that look like a date.
     dates: u64,
+    /// Those that a schema can read as one.
+    days: u64,
+    day_range: Option<(i64, i64)>,
     /// What the file says of the column, for people.
     pub(super) noted: Option<&'static str>,
     range: Option<(f64, f64)>,
@@ -59,6 +63,8 @@ impl Default for Seen {
             whole: 0,
             repeats: 0,
             dates: 0,
+            days: 0,
+            day_range: None,
             noted: None,
             range: None,
             last: None,
@@ -84,6 +90,11 @@ impl Seen {
         self.markers += u64::from(is_marker(text));
         if let Some(x) = parse(text) {
             self.add_number(x);
+        }
+        if let Some(day) = date::day(text) {
+            self.days += 1;
+            let (min, max) = self.day_range.unwrap_or((day, day));
+            self.day_range = Some((min.min(day), max.max(day)));
         }
         if let Some(count) = self.counts.get_mut(text) {
             *count += 1;
@@ -128,10 +139,21 @@ impl Seen {
         let distinct = self.counts.keys().filter(|text| parse(text).is_some());
         let many = self.overflow || distinct.count() > MOST_CODES || self.whole < self.numbers;
         // A few texts that are no number do not make a column of numbers categorical, and markers of a missing one none.
-        let strays = self.fields - self.numbers - self.markers;
-        let mostly = self.numbers > 0 && strays <= (self.numbers + strays) / 20;
+        let mostly = self.mostly(self.numbers);
         self.range
             .filter(|(min, max)| many && mostly && min < max && (max - min).is_finite())
+    }
+
+    /// Whether so many fields are all but a few.
+    fn mostly(&self, fields: u64) -> bool {
+        let strays = self.fields - fields - self.markers;
+        fields > 0 && strays <= (fields + strays) / 20
+    }
+
+    /// The first and the last day, if this looks like dates.
+    pub(super) fn days(&self) -> Option<(i64, i64)> {
+        self.day_range
+            .filter(|(min, max)| self.mostly(self.days) && min < max)
     }
 
     /// Fields that are empty, not there, or say that there is no number, where they are more than one in twenty.
@@ -168,9 +190,9 @@ impl Seen {
 
     /// What a reader of the draft should know of the column.
     pub(super) fn note(&self) -> Option<&'static str> {
-        let dates = self.fields > 0 && self.dates == self.fields;
+        let dates = self.fields > 0 && self.dates == self.fields && self.days().is_none();
         self.noted.or(dates.then_some(
-            "dates, which are text here: a number of days since a fixed date would be a feature",
+            "dates that are text here: as YYYY-MM-DD or YYYY/MM/DD they would be kind = \"date\"",
         ))
     }
 
