@@ -44,7 +44,9 @@ pub(crate) fn format(name: &str) -> Result<Format, String> {
         .into_iter()
         .find(|format| format.to_string() == name);
     found.ok_or_else(|| {
-        let names = Format::ALL.map(|format| format.to_string());
+        let read = |format: &Format| cfg!(feature = "parquet") || *format != Format::Parquet;
+        let names = Format::ALL.iter().filter(|format| read(format));
+        let names: Vec<String> = names.map(ToString::to_string).collect();
         let meant = hint(name, names.iter().map(String::as_str));
         format!("known are {}{meant}", names.join(", "))
     })
