@@ -14,7 +14,14 @@ use crate::tell::warn;
 /// Flags of `dpopt check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Records to read: CSV, Parquet, NPY, IDX or LIBSVM
+    #[cfg_attr(
+        feature = "parquet",
+        doc = "Records to read: CSV, Parquet, NPY, IDX or LIBSVM"
+    )]
+    #[cfg_attr(
+        not(feature = "parquet"),
+        doc = "Records to read: CSV, NPY, IDX or LIBSVM"
+    )]
     file: PathBuf,
     /// Format of the records; default: by the file's name
     #[arg(long, value_name = "FORMAT", value_parser = input::format)]

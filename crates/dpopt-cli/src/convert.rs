@@ -14,7 +14,14 @@ use crate::paths::{Paths, end_of_links};
 /// Flags of `dpopt convert`.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
-    /// Records to convert: CSV, Parquet, NPY, IDX or LIBSVM, all but Parquet also gzipped
+    #[cfg_attr(
+        feature = "parquet",
+        doc = "Records to convert: CSV, Parquet, NPY, IDX or LIBSVM, all but Parquet also gzipped"
+    )]
+    #[cfg_attr(
+        not(feature = "parquet"),
+        doc = "Records to convert: CSV, NPY, IDX or LIBSVM, also gzipped"
+    )]
     file: PathBuf,
     /// Format of the records; default: by the file's name
     #[arg(long, value_name = "FORMAT", value_parser = input::format)]

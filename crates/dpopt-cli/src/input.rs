@@ -47,7 +47,9 @@ pub(crate) fn format(name: &str) -> Result<Format, String> {
         .into_iter()
         .find(|format| format.to_string() == name);
     found.ok_or_else(|| {
-        let names = Format::ALL.map(|format| format.to_string());
+        let read = |format: &Format| cfg!(feature = "parquet") || *format != Format::Parquet;
+        let names = Format::ALL.iter().filter(|format| read(format));
+        let names: Vec<String> = names.map(ToString::to_string).collect();
         let meant = hint(name, names.iter().map(String::as_str));
         format!("known are {}{meant}", names.join(", "))
     })
@@ -294,14 +296,31 @@ impl Input {
     }
 
     /// A first schema. Not private.
-    pub(crate) fn draft(&self) -> Result<String, CliError> {
-        Ok(match self.format {
+    pub(crate) fn draft(&self, label: Option<&str>) -> Result<String, CliError> {
+        let draft = match self.format {
             #[cfg(feature = "parquet")]
-            Format::Parquet => dpopt::data::tabular::draft_parquet(&self.path)?,
-            Format::Npy | Format::Idx | Format::Libsvm => self.arrays().draft()?,
+            Format::Parquet => dpopt::data::tabular::draft_parquet(&self.path, label),
+            Format::Npy | Format::Idx | Format::Libsvm if label.is_some() => {
+                let problem = format!(
+                    "{} files have no columns with names, and labels of their own",
+                    self.format
+                );
+                return Err(CliError::flag("--label", problem));
+            }
+            Format::Npy | Format::Idx | Format::Libsvm => self.arrays().draft(),
             Format::Rows => return Err(self.converted()),
-            _ if self.is_stdin() => draft_schema_from(stdin(), STDIN_NAME)?,
-            _ => draft_schema(&self.path)?,
+            _ if self.is_stdin() => draft_schema_from(stdin(), STDIN_NAME, label),
+            _ => draft_schema(&self.path, label),
+        };
+        draft.map_err(|error| match &error {
+            TabularError::NoColumn {
+                column, columns, ..
+            } => {
+                let meant = hint(column, columns.iter().map(String::as_str));
+                CliError::flag("--label", format!("{error}{meant}"))
+            }
+            TabularError::LabelUnfit { .. } => CliError::flag("--label", error.to_string()),
+            _ => error.into(),
         })
     }
 

@@ -238,7 +238,8 @@ fn check_label(schema: &Schema, name: &str) -> Result<(), CliError> {
     }
     let mut columns = schema.columns().iter();
     let column = columns.find(|column| column.name == name);
-    if column.is_some_and(|column| matches!(column.kind, ColumnKind::Number(_))) {
+    let number = |kind: &ColumnKind| matches!(kind, ColumnKind::Number(_) | ColumnKind::Date(_));
+    if column.is_some_and(|column| number(&column.kind)) {
         let problem = format!(
             "{name} is a column of numbers that the schema makes features of, with a range for them and none for a label; describe it as \
              `kind = \"number\"` in the schema's [label], make it a category of two values or more, or name another column"

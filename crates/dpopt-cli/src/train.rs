@@ -70,15 +70,28 @@ const DRAFT_ACCEPTED: &str = "the schema is a draft that was read from the recor
 /// Flags of `dpopt train`.
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
-    /// Records to train on: a table (CSV, Parquet), rows of numbers (NPY, IDX) or sparse rows
-    /// (LIBSVM), all but Parquet also gzipped, or a file of rows (see `dpopt convert`); default: the
-    /// built-in sample
+    #[cfg_attr(
+        feature = "parquet",
+        doc = "Records to train on: a table (CSV, Parquet), rows of numbers (NPY, IDX) or sparse rows (LIBSVM), all but Parquet also gzipped, or a"
+    )]
+    #[cfg_attr(
+        not(feature = "parquet"),
+        doc = "Records to train on: a table (CSV), rows of numbers (NPY, IDX) or sparse rows (LIBSVM), also gzipped, or a"
+    )]
+    /// file of rows (see `dpopt convert`); default: the built-in sample
     #[arg(value_name = "FILE", group = "records")]
     file: Option<PathBuf>,
     /// The same as a flag; `-`: a table on standard input, plain or gzipped
     #[arg(long, value_name = "FILE", group = "records")]
     data: Option<PathBuf>,
-    /// Format of the records: csv, npy, libsvm, idx, parquet or rows; default: by the file's name
+    #[cfg_attr(
+        feature = "parquet",
+        doc = "Format of the records: csv, npy, libsvm, idx, parquet or rows; default: by the file's name"
+    )]
+    #[cfg_attr(
+        not(feature = "parquet"),
+        doc = "Format of the records: csv, npy, libsvm, idx or rows; default: by the file's name"
+    )]
     #[arg(long, value_name = "FORMAT", value_parser = input::format)]
     format: Option<Format>,
     /// Labels of the records, where they are in a file of their own (NPY, IDX)

@@ -328,6 +328,14 @@ mod tables {
         bins = [5.0]\nlinear = true\n\
         [[column]]\nname = \"c\"\nkind = \"category\"\nvalues = [\"a\", \"b,c\"]\n";
 
+    /// A column of each other kind.
+    const KINDS: &str = "[[column]]\nname = \"h\"\nkind = \"hash\"\nbuckets = 16\n\
+        [[column]]\nname = \"d\"\nkind = \"date\"\nmin = \"2000-01-01\"\nmax = \"2030-01-01\"\n\
+        default = \"2000-01-01\"\nmissing = true\nbins = [\"2010-01-01\"]\n\
+        [[column]]\nname = \"s\"\nkind = \"number\"\nmin = -5\nmax = 5\ndefault = 0\n\
+        transform = \"standard\"\nmean = 1\nsd = 0.1\nmissing = true\n\
+        [[column]]\nname = \"r\"\nkind = \"category\"\nvalues = [\"?\"]\nrange = [-2, 2]\n";
+
     #[test]
     fn csv() {
         let _alone = alone();
@@ -364,12 +372,53 @@ mod tables {
     }
 
     #[test]
+    fn kinds() {
+        let _alone = alone();
+        let text = SCHEMA.replace("[label]", "delimiter = \";\"\n[label]");
+        let schema = Schema::from_toml(&format!("{text}{KINDS}"), "schema").unwrap();
+        let file = b"x;c;h;d;s;r;y\n1;a;u;2011-02-28;-4;?;yes\n2,5;\"b,c\";;2012/02/29T10:00;NA;1;no\n;;;;;;\n";
+        let words: [&[u8]; 9] = [
+            b"\"",
+            b";",
+            b"\n",
+            b"2000-02-30",
+            b"9999-12-31",
+            b"\xff",
+            b"-1e999",
+            b"?",
+            b"\"\"",
+        ];
+        // As above, with up to ten entries to a record.
+        hunt(
+            ("kinds", MANY),
+            &[file.to_vec()],
+            &words,
+            2 * BUFFERS,
+            512,
+            |bytes| {
+                let Ok(table) = read_table_from(bytes, "mutant", &schema) else {
+                    return;
+                };
+                for i in 0..table.design.rows() {
+                    let row = table.design.row(i);
+                    let mut squares = 0.0;
+                    row.for_each(|_, x| squares += x * x);
+                    assert!(squares.sqrt() <= 2.0 * (1.0 + 1e-15));
+                }
+                let report = check_from(bytes, "mutant", &schema).unwrap();
+                assert_eq!(table.labels.len() as u64, report.records);
+            },
+        );
+    }
+
+    #[test]
     fn schema() {
         let _alone = alone();
         let array = "[array]\ncolumns = 3\nscale = 0.5\n";
         let text = SCHEMA.split("[[column]]").next().unwrap();
         let files = [
             SCHEMA.as_bytes().to_vec(),
+            format!("{SCHEMA}{KINDS}").into_bytes(),
             format!("{text}{array}").into_bytes(),
         ];
         let words: [&[u8]; 9] = [
@@ -418,7 +467,7 @@ mod tables {
             4096,
             |bytes| {
                 std::fs::write(&path, bytes).unwrap();
-                if let Ok(draft) = draft_schema(&path)
+                if let Ok(draft) = draft_schema(&path, None)
                     && !draft.contains("# [label]")
                 {
                     Schema::from_toml(&draft, "draft").unwrap();

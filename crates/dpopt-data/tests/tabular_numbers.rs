@@ -249,7 +249,7 @@ fn a_check_tells_what_is_clipped_and_what_is_no_number() {
     assert_eq!(report.count(ProblemKind::NotANumber), 6);
     assert_eq!(report.count(ProblemKind::UnknownLabel), 0);
     assert!(!report.to_string().contains("positive"));
-    let draft = draft_schema_from(table().as_bytes(), "table").unwrap();
+    let draft = draft_schema_from(table().as_bytes(), "table", None).unwrap();
     assert!(draft.contains("kind = \"number\"") && draft.contains("public range"));
 }
 

@@ -142,7 +142,7 @@ fn the_check_and_the_draft_read_the_same_values() {
     assert_eq!(report.count(ProblemKind::UnknownLabel), 1);
     let first = &report.listed[0];
     assert_eq!((first.line, first.text.as_str()), (4, "NaN"));
-    let draft = draft_parquet(fixture()).unwrap();
+    let draft = draft_parquet(fixture(), None).unwrap();
     assert!(draft.contains("READ FROM THE DATA") && draft.contains("6 records"));
     assert!(
         draft.contains("name = \"price\"\nkind = \"ignore\""),
@@ -214,9 +214,35 @@ fn types_that_are_not_read_are_named_and_dates_are_told() {
         let error = read_parquet(fixture(), &schema(&text)).err().unwrap();
         assert!(error.to_string().contains(kind), "{error}");
     }
-    let draft = draft_parquet(fixture()).unwrap();
+    let draft = draft_parquet(fixture(), None).unwrap();
     let told = "name = \"day\"\n# dates in the file, read as days since 1970-01-01\n";
     assert!(draft.contains(told), "{draft}");
+}
+
+/// All records have the day 10, 1970-01-11.
+#[test]
+fn dates_of_the_file_are_dates_of_the_schema() {
+    let number = "kind = \"number\"\nmin = 0.0\nmax = 20.0\ndefault = 0.0\n";
+    let dates =
+        "kind = \"date\"\nmin = \"1970-01-01\"\nmax = \"1970-01-21\"\ndefault = \"1970-01-01\"\n";
+    let at = SCHEMA.rfind(number).unwrap();
+    let text = format!("{}{dates}", &SCHEMA[..at]);
+    let of_dates = schema(&text);
+    let plain = read_parquet(fixture(), &schema(SCHEMA)).unwrap();
+    let table = read_parquet(fixture(), &of_dates).unwrap();
+    assert_eq!(bits(&table.design), bits(&plain.design));
+    let report = check_parquet(fixture(), &of_dates).unwrap();
+    assert_eq!(report.count(ProblemKind::NotADate), 0);
+    let hashed = format!("{}kind = \"hash\"\nbuckets = 8\n", &SCHEMA[..at]);
+    assert!(read_parquet(fixture(), &schema(&hashed)).is_ok());
+    // Numbers are none, and texts are looked at one by one.
+    for (name, fine) in [("i", false), ("b", false), ("x", false), ("c", true)] {
+        let start = SCHEMA.find("[[column]]").unwrap();
+        let text = format!("{}[[column]]\nname = \"{name}\"\n{dates}", &SCHEMA[..start]);
+        let read = read_parquet(fixture(), &schema(&text));
+        let refused = matches!(read, Err(TabularError::NotDates { column, .. }) if column == name);
+        assert_eq!(refused, !fine, "{name}");
+    }
 }
 
 /// The texts of a typed column: `true`, a number in its shortest form, any text.

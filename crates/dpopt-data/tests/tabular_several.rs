@@ -132,7 +132,7 @@ fn a_draft_of_a_table_lists_a_few_values() {
     let lines: String = (0..40)
         .map(|i| format!("{i},{}\n", ["u", "v", "w", "u"][i % 4]))
         .collect();
-    let draft = draft_schema_from(format!("x,y\n{lines}").as_bytes(), "t").unwrap();
+    let draft = draft_schema_from(format!("x,y\n{lines}").as_bytes(), "t", None).unwrap();
     assert!(draft.contains("values = [\"u\", \"v\", \"w\"]"), "{draft}");
     assert!(draft.contains("default = \"u\""), "{draft}");
     let schema = Schema::from_toml(&draft, "draft").unwrap();

@@ -437,7 +437,7 @@ fn a_draft_loads_and_fits_its_table() {
         text += &format!("k{i},{age},\"{job}\",{},same,{},{y}\n", i % 4, i * i);
     }
     std::fs::write(&path, gzip(text.as_bytes())).unwrap();
-    let draft = draft_schema(&path).unwrap();
+    let draft = draft_schema(&path, None).unwrap();
     assert!(draft.contains("READ FROM THE DATA"));
     let schema = Schema::from_toml(&draft, "draft").unwrap();
     assert!(schema.is_draft());
@@ -474,18 +474,18 @@ fn a_draft_loads_and_fits_its_table() {
 
     // Without a label to guess the draft asks for one instead of inventing it.
     std::fs::write(&path, "a,b\n1,2\n2,3\n3,4\n").unwrap();
-    let draft = draft_schema(&path).unwrap();
+    let draft = draft_schema(&path, None).unwrap();
     assert!(matches!(
         Schema::from_toml(&draft, "draft"),
-        Err(TabularError::Toml { message, .. }) if message.contains("label")
+        Err(error @ TabularError::Schema { .. }) if error.to_string().contains("--label COLUMN")
     ));
     assert!(matches!(
-        draft_schema(directory.path().join("none")),
+        draft_schema(directory.path().join("none"), None),
         Err(TabularError::Read { .. })
     ));
     // Without a schema the first line may be a record.
     std::fs::write(&path, "secret,secret\n").unwrap();
-    let refused = draft_schema(&path).unwrap_err();
+    let refused = draft_schema(&path, None).unwrap_err();
     assert!(matches!(refused, TabularError::BadHeader { .. }));
     assert!(!refused.to_string().contains("secret"));
 }
@@ -573,15 +573,15 @@ fn header_error(text: &[u8]) -> String {
 
 #[test]
 fn another_separator_is_named_with_the_way_out() {
-    for (text, name, sep) in [
-        (&b"x;y\n1;0\n"[..], "semicolons", "sep=\";\""),
-        (b"x\ty\n1\t0\n", "tabs", "sep=\"\\t\""),
-        (b"x|y\n1|0\n", "bars", "sep=\"|\""),
+    for (text, name, key) in [
+        (&b"x;y\n1;0\n"[..], "semicolons", "delimiter = \";\""),
+        (b"x\ty\n1\t0\n", "tabs", "delimiter = \"\\t\""),
+        (b"x|y\n1|0\n", "bars", "delimiter = \"|\""),
         // Decimal commas in a name change nothing.
         (b"x;y;\"1,5\";z\n", "semicolons", "decimal"),
     ] {
         let error = header_error(text);
-        assert!(error.contains(name) && error.contains(sep), "{error}");
+        assert!(error.contains(name) && error.contains(key), "{error}");
     }
     // A column may be called so.
     let error = header_error(b"x;1,z\n");
@@ -609,14 +609,18 @@ fn dates_are_told_in_a_draft() {
             .map(|i| format!("{},{}\n", day(i), i % 2))
             .collect();
         let text = format!("when,y\n{}", lines.concat());
-        draft_schema_from(text.as_bytes(), "t").unwrap()
+        draft_schema_from(text.as_bytes(), "t", None).unwrap()
     };
+    let draft = days(|i| format!("2021-03-{i:02}"));
+    assert!(
+        draft.contains("kind = \"date\"\nmin = \"2021-03-01\""),
+        "{draft}"
+    );
     for draft in [
-        days(|i| format!("2021-03-{i:02}")),
         days(|i| format!("{i}.3.2021")),
         days(|i| format!("2021/3/{i} 12:00")),
     ] {
-        assert!(draft.contains("# dates, which are text here"), "{draft}");
+        assert!(draft.contains("# dates that are text here"), "{draft}");
     }
     for draft in [days(|i| i.to_string()), days(|i| format!("A-{i}-7"))] {
         assert!(!draft.contains("# dates"), "{draft}");

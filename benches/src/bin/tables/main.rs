@@ -136,7 +136,7 @@ impl Encoded {
 impl Table {
     fn make(recipe: &'static Recipe) -> Result<Self, Failure> {
         let parts = recipe.csv();
-        let draft = draft_schema_from(parts[0].as_bytes(), recipe.name)?;
+        let draft = draft_schema_from(parts[0].as_bytes(), recipe.name, None)?;
         // No row is longer than the root of the number of columns and the intercept.
         let longest = ((recipe.columns() + 1) as f64).sqrt();
         Ok(Self {
@@ -213,7 +213,7 @@ impl Table {
         let mut best: Option<(f64, String, tuned::Found)> = None;
         let longest = 1e100;
         let parts = self.recipe.csv();
-        let draft = draft_schema_from(parts[0].as_bytes(), self.recipe.name)?;
+        let draft = draft_schema_from(parts[0].as_bytes(), self.recipe.name, None)?;
         for centred in [false, true] {
             let encoded = Encoded::new(&edited(&draft, centred, longest), &parts)?;
             let (train, test) = encoded.rows();

@@ -96,3 +96,90 @@ fn other_losses_state_no_probability() {
     assert!(text.starts_with("score,prediction\n"));
     assert_eq!(text.lines().count(), 1 + crate::support::ROWS);
 }
+
+#[test]
+fn a_draft_takes_the_label_that_is_named() {
+    let place = Place::new();
+    let draft = place.ok("schema t.csv --label x");
+    assert!(
+        draft.contains("column = \"x\"\nkind = \"number\""),
+        "{draft}"
+    );
+    let draft = place.ok("schema t.csv --label c");
+    assert!(draft.contains("column = \"c\"\nvalues = "), "{draft}");
+    place.put("u.csv", "weight,height\n1,2\n2,3\n3,5\n");
+    place.fails(
+        "schema u.csv --label heigth",
+        1,
+        &["--label", "heigth", "did you mean height"],
+    );
+    place.fails("schema u.csv --label q", 1, &["--label", "\"q\""]);
+    place.put("v.csv", "a,b\n1,2\n1,3\n1,5\n");
+    place.fails("schema v.csv --label a", 1, &["--label", "1 different"]);
+    place.put(
+        "s.toml",
+        &place.ok("schema v.csv").replace("draft = true", ""),
+    );
+    place.fails(
+        "train --data v.csv --schema s.toml --out o",
+        1,
+        &["no [label]", "dpopt schema FILE --label COLUMN"],
+    );
+}
+
+#[test]
+fn help_promises_the_formats_that_the_build_reads() {
+    let place = Place::new();
+    for command in ["train", "schema", "check", "convert"] {
+        let help = place.ok(&format!("{command} --help")).to_lowercase();
+        assert_eq!(
+            help.contains("parquet"),
+            cfg!(feature = "parquet"),
+            "{help}"
+        );
+    }
+    let known = if cfg!(feature = "parquet") {
+        "parquet"
+    } else {
+        "rows"
+    };
+    place.fails("schema t.csv --format q", 1, &["known are csv", known]);
+}
+
+#[test]
+fn a_table_of_semicolons_dates_and_texts_is_trained_on_and_predicted() {
+    let place = Place::new();
+    let mut text = "when;who;x;y\n".to_owned();
+    for i in 0..400 {
+        let day = 1 + i * 7 % 28;
+        let x = if i % 4 == 0 {
+            String::new()
+        } else {
+            format!("{}.5", i % 13)
+        };
+        text += &format!(
+            "2020-02-{day:02};u{i};{x};{}\n",
+            ["no", "yes"][usize::from(day > 14)]
+        );
+    }
+    place.put("t.csv", &text);
+    let draft = place.ok("schema t.csv");
+    for part in ["delimiter = \";\"", "kind = \"date\"", "missing = true"] {
+        assert!(draft.contains(part), "{part}: {draft}");
+    }
+    let hashed = draft.replace("kind = \"ignore\"", "kind = \"hash\"\nbuckets = 8");
+    place.put("s.toml", &hashed.replace("draft = true\n", ""));
+    assert_eq!(place.train("--epsilon 100 --out o")["records"], 400);
+    let predicted = place.ok("predict --model o/model.json --data t.csv");
+    assert_eq!(predicted.lines().count(), 401);
+    let names = place.read("o/model.json");
+    for name in ["x = (missing)", "who in bucket 7 of 8", "\"when\""] {
+        assert!(names.contains(name), "{name}: {names}");
+    }
+    place.ok("convert t.csv --schema s.toml --out t.dpr");
+    assert!(
+        place
+            .ok("check t.csv --schema s.toml")
+            .contains("400 records")
+    );
+}

@@ -159,7 +159,8 @@ pub fn check_from(
         };
         // One field more than training looks at, to see that there is one. What lies beyond the
         // header's width has no place in the layout, so the row is the same.
-        fields.split(text, layout.width().saturating_add(1));
+        let most = layout.width().saturating_add(1);
+        fields.split(text, layout.delimiter(), most);
         note_shape(line, &fields, layout.width(), &mut seen);
         if encoder.encode_fields(&layout, &fields, &mut row, &mut seen) > 0.0 {
             positives += 1;

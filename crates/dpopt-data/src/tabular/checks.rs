@@ -3,10 +3,14 @@
 use std::collections::HashSet;
 
 use super::column::{
-    Category, Classes, ColumnKind, Label, LabelKind, LabelRange, Number, Several, Transform,
+    Category, Classes, ColumnKind, Hashed, Label, LabelKind, LabelRange, Number, Several, Transform,
 };
+use super::date;
 use super::error::{SchemaProblem, TabularError};
-use super::raw::{RawColumn, RawDefault, RawKind, RawLabel, RawLabelKind};
+use super::raw::{RawColumn, RawDefault, RawKind, RawLabel, RawLabelKind, RawTransform};
+
+/// What separates fields unless a schema says otherwise.
+pub(super) const COMMA: u8 = b',';
 
 /// A key and what is wrong with it.
 type Fault = (&'static str, SchemaProblem);
@@ -100,6 +104,17 @@ impl LabelRange {
     }
 }
 
+/// What separates fields: one byte of text that is not used for something else.
+pub(super) fn delimiter(text: Option<&str>) -> Result<u8, SchemaProblem> {
+    match text.map(str::as_bytes) {
+        None => Ok(COMMA),
+        Some(&[byte]) if !matches!(byte, b'"' | b'\n' | b'\r') => Ok(byte),
+        Some(_) => Err(SchemaProblem::Delimiter(
+            text.unwrap_or_default().to_owned(),
+        )),
+    }
+}
+
 /// The keys of a range.
 fn range(
     min: Option<f64>,
@@ -138,39 +153,103 @@ impl ColumnKind {
             ("min", raw.min.is_some()),
             ("max", raw.max.is_some()),
             ("transform", raw.transform.is_some()),
+            ("mean", raw.mean.is_some()),
+            ("sd", raw.sd.is_some()),
+            ("missing", raw.missing.is_some()),
             ("default", raw.default.is_some()),
             ("bins", raw.bins.is_some()),
             ("linear", raw.linear.is_some()),
             ("centred", raw.centred.is_some()),
         ];
+        let of_hashes = [("buckets", raw.buckets.is_some())];
         let of_categories = [
             ("values", raw.values.is_some()),
+            ("range", raw.range.is_some()),
             ("reference", raw.reference.is_some()),
         ];
         match raw.kind {
             RawKind::Ignore => {
                 not_for("ignore", &of_numbers)?;
                 not_for("ignore", &of_categories)?;
+                not_for("ignore", &of_hashes)?;
                 not_for("ignore", &[("scale", raw.scale.is_some())])?;
                 Ok(Self::Ignore)
             }
             RawKind::Number => {
                 not_for("number", &of_categories)?;
-                Number::from_raw(raw).map(Self::Number)
+                not_for("number", &of_hashes)?;
+                Number::from_raw(raw, as_number).map(Self::Number)
+            }
+            RawKind::Date => {
+                not_for("date", &of_categories)?;
+                not_for("date", &of_hashes)?;
+                Number::from_raw(raw, as_day).map(Self::Date)
+            }
+            RawKind::Hash => {
+                not_for("hash", &of_numbers)?;
+                not_for("hash", &of_categories)?;
+                let buckets = raw.buckets.ok_or(("buckets", SchemaProblem::Missing))?;
+                if !(2..=Hashed::MOST).contains(&buckets) {
+                    let limit = Hashed::MOST;
+                    return Err(("buckets", SchemaProblem::Buckets { buckets, limit }));
+                }
+                let scale = scale(raw.scale)?;
+                Ok(Self::Hash(Hashed { buckets, scale }))
             }
             RawKind::Category => {
                 not_for("category", &of_numbers)?;
+                not_for("category", &of_hashes)?;
                 Category::from_raw(raw).map(Self::Category)
             }
         }
     }
 }
 
+/// A number of a column of numbers.
+fn as_number(written: &RawDefault) -> Result<f64, SchemaProblem> {
+    match written {
+        RawDefault::Number(number) => Ok(*number),
+        RawDefault::Value(text) => Err(SchemaProblem::NotANumber(text.clone())),
+    }
+}
+
+/// A day of a column of dates.
+fn as_day(written: &RawDefault) -> Result<f64, SchemaProblem> {
+    let text = match written {
+        RawDefault::Number(number) => number.to_string(),
+        RawDefault::Value(text) => text.trim_ascii().to_owned(),
+    };
+    match date::day(text.as_bytes()) {
+        // Days of four digits of years are exact.
+        Some(day) if text.len() == DATE_LENGTH => Ok(day as f64),
+        _ => Err(SchemaProblem::NotADate(text)),
+    }
+}
+
+/// Bytes of `YYYY-MM-DD`.
+const DATE_LENGTH: usize = 10;
+
 impl Number {
-    pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
-        let (min, max, default) = range(raw.min, raw.max, raw.default)?;
+    /// `read` gives the number that a number, or a date, of the column stands for.
+    fn from_raw(
+        raw: RawColumn,
+        read: impl Fn(&RawDefault) -> Result<f64, SchemaProblem>,
+    ) -> Result<Self, Fault> {
+        let read = |key, written: &Option<RawDefault>| {
+            let number = written.as_ref().map(&read).transpose();
+            number.map_err(|problem| (key, problem))
+        };
+        let (min, max, default) = range(
+            read("min", &raw.min)?,
+            read("max", &raw.max)?,
+            read("default", &raw.default)?,
+        )?;
+        let mean = read("mean", &raw.mean)?;
         let binned = raw.bins.is_some();
-        let bins = raw.bins.unwrap_or_default();
+        let mut bins = Vec::new();
+        for edge in raw.bins.iter().flatten() {
+            bins.extend(read("bins", &Some(edge.clone()))?);
+        }
         if binned && bins.is_empty() {
             return Err(("bins", SchemaProblem::EmptyList));
         }
@@ -194,28 +273,87 @@ impl Number {
         if !linear && !binned {
             return Err(("linear", SchemaProblem::NoFeatureOfColumn));
         }
+        let scale = scale(raw.scale)?;
+        let transform = transform(&raw, mean, (min, max), scale, linear)?;
         let centred = raw.centred.unwrap_or(false);
         if centred && !linear {
             return Err(("centred", SchemaProblem::OnlyBuckets));
         }
+        if centred && matches!(transform, Transform::Standard { .. }) {
+            return Err(("centred", SchemaProblem::CentredTwice));
+        }
         Ok(Self {
             min,
             max,
-            transform: raw.transform.unwrap_or(Transform::Linear),
+            transform,
             default,
-            scale: scale(raw.scale)?,
+            scale,
             bins,
             linear,
             centred,
+            missing: raw.missing.unwrap_or(false),
         })
     }
 }
 
+/// The map of a number: what (x - mean) / sd takes, and whether all that it gives are numbers of single precision.
+fn transform(
+    raw: &RawColumn,
+    mean: Option<f64>,
+    (min, max): (f64, f64),
+    scale: f64,
+    linear: bool,
+) -> Result<Transform, Fault> {
+    let given = match raw.transform.unwrap_or(RawTransform::Linear) {
+        RawTransform::Linear => Transform::Linear,
+        RawTransform::Log1p => Transform::Log1p,
+        RawTransform::Standard => {
+            let mean = mean.ok_or(("mean", SchemaProblem::Missing))?;
+            let sd = raw.sd.ok_or(("sd", SchemaProblem::Missing))?;
+            if !mean.is_finite() {
+                return Err(("mean", SchemaProblem::NotFinite(mean)));
+            }
+            if mean < min || mean > max {
+                let value = mean;
+                return Err(("mean", SchemaProblem::OutOfRange { value, min, max }));
+            }
+            positive(sd).map_err(|problem| ("sd", problem))?;
+            if !linear {
+                return Err(("transform", SchemaProblem::NothingToTransform));
+            }
+            let far = scale * ((max - mean) / sd).max((mean - min) / sd);
+            if !(far as f32).is_finite() {
+                return Err(("sd", SchemaProblem::TooSteep { mean, sd }));
+            }
+            return Ok(Transform::Standard { mean, sd });
+        }
+    };
+    let extra = [("mean", mean.is_some()), ("sd", raw.sd.is_some())];
+    match extra.iter().find(|key| key.1) {
+        Some((key, _)) => Err((*key, SchemaProblem::NotStandard)),
+        None => Ok(given),
+    }
+}
+
 impl Category {
+    /// The most values that a range stands for: each is a feature.
+    const LONGEST_RANGE: u64 = 10_000;
+
     pub(super) fn from_raw(raw: RawColumn) -> Result<Self, Fault> {
-        let values = raw.values.ok_or(("values", SchemaProblem::Missing))?;
-        if values.is_empty() {
-            return Err(("values", SchemaProblem::EmptyList));
+        let mut values = match (raw.values, raw.range) {
+            (None, None) => return Err(("values", SchemaProblem::Missing)),
+            (None, Some(_)) => Vec::new(),
+            (Some(values), _) if values.is_empty() => {
+                return Err(("values", SchemaProblem::EmptyList));
+            }
+            (Some(values), _) => values,
+        };
+        if let Some([from, to]) = raw.range {
+            let limit = Self::LONGEST_RANGE;
+            if from > to || to.abs_diff(from) >= limit {
+                return Err(("range", SchemaProblem::WholeRange { from, to, limit }));
+            }
+            values.extend((from..=to).map(|value| value.to_string()));
         }
         let values = texts(values).map_err(|problem| ("values", problem))?;
         let reference = match raw.reference {

@@ -91,10 +91,15 @@ pub struct Column {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ColumnKind {
-    /// A number: one feature in [0, scale], or in [-scale, scale] where it is centred, buckets, or both.
+    /// A number: one feature (in [0, scale], or in [-scale, scale] where it is centred, unless it is standardised), buckets, or both, and
+    /// one for a number that is missing.
     Number(Number),
     /// One feature per category and one for all others.
     Category(Category),
+    /// A date, as the number of its day since 1970-01-01 (proleptic Gregorian calendar).
+    Date(Number),
+    /// Texts in buckets, by a fixed public hash: one feature per bucket.
+    Hash(Hashed),
     /// No feature.
     Ignore,
 }
@@ -107,7 +112,7 @@ pub struct Number {
     pub min: f64,
     /// Numbers above are clipped to it.
     pub max: f64,
-    /// Map from [min, max] to [0, 1].
+    /// Map of a number in [min, max].
     pub transform: Transform,
     /// What anything but a finite number stands for.
     pub default: f64,
@@ -119,6 +124,8 @@ pub struct Number {
     pub linear: bool,
     /// Whether that feature is scale (2u - 1) in place of scale u, with u in [0, 1] the transformed number.
     pub centred: bool,
+    /// Whether one more feature, of value `scale`, is on where the field is not a finite number.
+    pub missing: bool,
 }
 
 /// A column of categories.
@@ -133,6 +140,24 @@ pub struct Category {
     pub scale: f64,
 }
 
+/// A column of texts in buckets.
+///
+/// # Formula
+/// One feature of value `scale`, that of the text's bucket (`docs/tabular.md`).
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Hashed {
+    /// Number of buckets.
+    pub buckets: u32,
+    /// Value of the features.
+    pub scale: f64,
+}
+
+impl Hashed {
+    /// The most buckets: each is a feature.
+    pub const MOST: u32 = 1 << 20;
+}
+
 /// The public share, among all records, of those with these values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -143,15 +168,21 @@ pub struct Share {
     pub share: f64,
 }
 
-/// Map from a range [min, max] to [0, 1].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+/// Map of a number in [min, max].
+#[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Transform {
-    /// (x - min) / (max - min).
+    /// (x - min) / (max - min), from 0 to 1.
     Linear,
-    /// ln(1 + x - min) / ln(1 + max - min).
+    /// ln(1 + x - min) / ln(1 + max - min), from 0 to 1.
     Log1p,
+    /// (x - mean) / sd, from (min - mean) / sd to (max - mean) / sd.
+    Standard {
+        /// A public mean, within the range.
+        mean: f64,
+        /// A public standard deviation, above 0.
+        sd: f64,
+    },
 }
 
 impl Label {
@@ -278,12 +309,13 @@ impl ColumnKind {
     pub(super) fn features(&self) -> usize {
         match self {
             Self::Ignore => 0,
-            Self::Number(number) => {
+            Self::Hash(hashed) => hashed.buckets as usize,
+            Self::Number(number) | Self::Date(number) => {
                 let buckets = match number.bins.len() {
                     0 => 0,
                     edges => edges + 1,
                 };
-                usize::from(number.linear) + buckets
+                usize::from(number.linear) + buckets + usize::from(number.missing)
             }
             Self::Category(category) => category.coded().count() + 1,
         }

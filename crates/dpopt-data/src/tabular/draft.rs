@@ -1,37 +1,33 @@
 //! A first schema, read off a table. Not private.
 
-use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::Read;
 use std::path::Path;
 
+use super::checks::COMMA;
+use super::date;
 use super::encode::parse;
 use super::error::TabularError;
-use super::header::{header_names, read_header, separated};
+use super::header::{find_delimiter, header_names, read_header};
 use super::line::Fields;
+use super::seen::Seen;
 use super::write::{list, quoted};
 use crate::formats::lines::{Line, Lines};
 use crate::formats::stream;
 
-/// Numeric columns with at most this many distinct values are taken for codes.
-const MOST_CODES: usize = 20;
 /// Values listed per category.
 const MOST_LISTED: usize = 200;
 /// Bytes of distinct values kept, of all columns together: a table of a million columns must not
 /// fill the memory of whoever looks at it.
 const MOST_KEPT: usize = 1 << 28;
-/// What a distinct value costs besides its bytes.
-const KEPT_OVERHEAD: usize = 64;
-/// Distinct values counted per column; a text column with more is taken for identifiers.
-const MOST_COUNTED: usize = 2_000;
 
 const WARNING: &str = "\
 # DRAFT. Everything below was READ FROM THE DATA: ranges, categories, label values.
 # A schema is public. Before a private run, replace each of them with what is public (a codebook,
 # a law, a round number); a range or a category that only one record has reveals that record.
 #
-# transform: \"linear\" or \"log1p\". default: what anything but a number becomes.
+# transform: \"linear\", \"log1p\" or \"standard\" (with a public mean and sd). default: what anything but a number becomes.
 # centred = true: from -1 to 1 in place of 0 to 1, which private training is better at.
 # bins = [..]: optional edges, one feature per bucket (linear = true keeps the number as well).
 # reference = \"..\": optional category that is encoded as all zeros.
@@ -42,106 +38,47 @@ pub(super) const DRAFT_LINE: &str = "\
 # `dpopt train` refuses a draft. Remove the next line when nothing below comes from the records.
 draft = true";
 
-/// What was seen of one column.
-#[derive(Default)]
-struct Seen {
-    counts: HashMap<Vec<u8>, u64>,
-    overflow: bool,
-    fields: u64,
-    numbers: u64,
-    /// Fields that look like a date.
-    dates: u64,
-    /// What the file says of the column, for people.
-    note: Option<&'static str>,
-    range: Option<(f64, f64)>,
-}
+/// Most texts of a column that is named as the label; of the last one, which is a guess, and of which none is a number.
+const MOST_CLASSES: usize = 100;
+const MOST_GUESSED: usize = 20;
 
-impl Seen {
-    fn add(&mut self, text: &[u8], room: &mut usize) {
-        if text.is_empty() {
-            return;
-        }
-        self.fields += 1;
-        self.dates += u64::from(is_date(text));
-        if let Some(x) = parse(text) {
-            self.numbers += 1;
-            let (min, max) = self.range.unwrap_or((x, x));
-            self.range = Some((min.min(x), max.max(x)));
-        }
-        if let Some(count) = self.counts.get_mut(text) {
-            *count += 1;
-        } else if self.counts.len() < MOST_COUNTED && text.len() + KEPT_OVERHEAD <= *room {
-            *room -= text.len() + KEPT_OVERHEAD;
-            self.counts.insert(text.to_vec(), 1);
-        } else {
-            self.overflow = true;
-        }
-    }
-
-    /// The range, if this looks like a number rather than a code.
-    fn number(&self) -> Option<(f64, f64)> {
-        let many = self.overflow || self.counts.len() > MOST_CODES;
-        // A few markers of a missing value do not make a column of numbers categorical.
-        let mostly = self.numbers >= self.fields - self.fields / 20;
-        self.range
-            .filter(|(min, max)| many && mostly && min < max && (max - min).is_finite())
-    }
-
-    /// What a reader of the draft should know of the column.
-    fn note(&self) -> Option<&'static str> {
-        let dates = self.fields > 0 && self.dates == self.fields;
-        self.note.or(dates.then_some(
-            "dates, which are text here: a number of days since a fixed date would be a feature",
-        ))
-    }
-
-    /// The texts, the most common ones first.
-    fn values(&self) -> Vec<&str> {
-        let mut all: Vec<(&str, u64)> = self
-            .counts
-            .iter()
-            .filter_map(|(text, count)| Some((std::str::from_utf8(text).ok()?, *count)))
-            .collect();
-        all.sort_by_key(|&(text, count)| (Reverse(count), text));
-        all.into_iter().map(|(text, _)| text).collect()
-    }
-}
-
-/// Whether a text starts with a date: numbers of 4, 2 and 2 digits (or 2, 2 and 4) between dashes, slashes or dots.
-fn is_date(text: &[u8]) -> bool {
-    let separator = |c: &u8| matches!(c, b'-' | b'/' | b'.');
-    let day = text.split(|c| matches!(c, b' ' | b'T')).next();
-    let parts: Vec<&[u8]> = day.unwrap_or_default().split(separator).collect();
-    let digits = parts.iter().all(|part| part.iter().all(u8::is_ascii_digit));
-    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-    digits && matches!(lengths[..], [4, 1..=2, 1..=2] | [1..=2, 1..=2, 4])
+/// What a column is as a label.
+enum Guess<'a> {
+    /// Two values, the commoner first.
+    Classes([&'a str; 2]),
+    /// More, the commonest first.
+    Several(Vec<&'a str>),
+    /// A range.
+    Number(f64, f64),
 }
 
 /// A first schema for a table, with comments. **Not private**: it holds what the records hold, and
 /// says so in its first lines.
 ///
-/// Numbers and categories are guessed; the last column is the label if it has two values (the
-/// rarer one positive) or a few more and no number among them. Otherwise the `[label]` section is left for a person to write, and the
-/// draft does not load until then.
+/// Numbers and categories are guessed. The label is the column of that name: two values (the rarer one positive), up to 100 texts or 10
+/// whole numbers, or numbers, whose range is drafted. Without a name it is the last column if it has two values, or a few more and no
+/// number among them; otherwise the `[label]` section is left for a person to write, and the draft does not load until then.
 ///
 /// # Errors
-/// [`TabularError`] for the file and its header.
-pub fn draft_schema(path: impl AsRef<Path>) -> Result<String, TabularError> {
+/// [`TabularError`] for the file and its header; [`TabularError::NoColumn`] and [`TabularError::LabelUnfit`] for the label.
+pub fn draft_schema(path: impl AsRef<Path>, label: Option<&str>) -> Result<String, TabularError> {
     let (file, name) = stream::open(path.as_ref())?;
-    draft_schema_from(file, &name)
+    draft_schema_from(file, &name, label)
 }
 
 /// As [`draft_schema`], from a stream that errors call `origin`. **Not private**.
 ///
 /// # Errors
 /// As for [`draft_schema`].
-pub fn draft_schema_from(source: impl Read, origin: &str) -> Result<String, TabularError> {
+pub fn draft_schema_from(
+    source: impl Read,
+    origin: &str,
+    label: Option<&str>,
+) -> Result<String, TabularError> {
     let mut lines = Lines::new(source, origin)?;
     let header = read_header(&mut lines)?;
-    let names = header_names(&header, origin)?;
-    if let Some(error) = separated(&names, origin) {
-        return Err(error);
-    }
+    let delimiter = find_delimiter(&header);
+    let names = header_names(&header, delimiter, origin)?;
     let mut seen = HashSet::new();
     if !names.iter().all(|column| seen.insert(column)) {
         // Without a schema it may be a record, whose cells are not repeated.
@@ -150,17 +87,17 @@ pub fn draft_schema_from(source: impl Read, origin: &str) -> Result<String, Tabu
             problem: "a column name is there twice; is the first line a header?",
         });
     }
-    let mut draft = Draft::new(&names);
+    let mut draft = Draft::new(&names, delimiter, label, origin)?;
     let mut fields = Fields::new();
     while let Some(line) = lines.next_line()? {
         let text = match line {
             Line::Text(text) => text,
             Line::Overlong => b"",
         };
-        fields.split(text, names.len());
-        draft.add((0..names.len()).map(|i| fields.get(i).unwrap_or_default()));
+        fields.split(text, delimiter, names.len());
+        draft.add((0..names.len()).map(|i| fields.get(i)));
     }
-    Ok(draft.finish(origin))
+    draft.finish(origin)
 }
 
 /// A draft in the making.
@@ -168,56 +105,113 @@ pub(super) struct Draft<'n> {
     names: &'n [String],
     columns: Vec<Seen>,
     records: u64,
+    delimiter: u8,
+    /// The column that is to be the label.
+    label: Option<usize>,
     /// Distinct texts that may still be kept, of all columns together.
     room: usize,
 }
 
 impl<'n> Draft<'n> {
-    pub(super) fn new(names: &'n [String]) -> Self {
-        Self {
+    pub(super) fn new(
+        names: &'n [String],
+        delimiter: u8,
+        label: Option<&str>,
+        path: &str,
+    ) -> Result<Self, TabularError> {
+        let label = match label.map(str::trim_ascii) {
+            None => None,
+            Some(label) => {
+                let at = names.iter().position(|name| name == label);
+                Some(at.ok_or_else(|| TabularError::NoColumn {
+                    path: path.to_owned(),
+                    column: label.to_owned(),
+                    columns: names.to_vec(),
+                })?)
+            }
+        };
+        Ok(Self {
             names,
+            label,
+            delimiter,
             columns: names.iter().map(|_| Seen::default()).collect(),
             records: 0,
             room: MOST_KEPT,
-        }
+        })
     }
 
     /// Says something of a column.
     #[cfg(feature = "parquet")]
     pub(super) fn note(&mut self, column: usize, note: &'static str) {
         if let Some(seen) = self.columns.get_mut(column) {
-            seen.note = Some(note);
+            seen.noted = Some(note);
         }
     }
 
     /// Looks at a record, given by the texts of its columns.
-    pub(super) fn add<'f>(&mut self, fields: impl Iterator<Item = &'f [u8]>) {
+    pub(super) fn add<'f>(&mut self, fields: impl Iterator<Item = Option<&'f [u8]>>) {
         self.records += 1;
         for (column, field) in self.columns.iter_mut().zip(fields) {
             column.add(field, &mut self.room);
         }
     }
 
-    pub(super) fn finish(&self, path: &str) -> String {
+    pub(super) fn finish(&self, path: &str) -> Result<String, TabularError> {
+        let label = self.guess(path)?;
         let mut out = String::new();
         // Writing to a `String` can't fail.
-        let _ = write_draft(&mut out, path, self.records, self.names, &self.columns);
-        out
+        let _ = write_draft(&mut out, path, self, label);
+        Ok(out)
+    }
+
+    /// The label, by its place: the column that was named, or the last one where it looks like one.
+    fn guess(&self, path: &str) -> Result<Option<(usize, Guess<'_>)>, TabularError> {
+        let Some(at) = self.label.or_else(|| self.names.len().checked_sub(1)) else {
+            return Ok(None);
+        };
+        let (Some(name), Some(seen)) = (self.names.get(at), self.columns.get(at)) else {
+            return Ok(None);
+        };
+        let most = if self.label.is_some() {
+            MOST_CLASSES
+        } else {
+            MOST_GUESSED
+        };
+        let values = seen.values();
+        let texts = values.len();
+        let listed = texts == seen.distinct() && !seen.overflow;
+        let classes = self.label.is_some() || seen.numbers == 0;
+        let guess = match (values.as_slice(), seen.number()) {
+            (&[common, rare], _) if listed => Guess::Classes([common, rare]),
+            (_, Some((min, max))) if self.label.is_some() => Guess::Number(min, max),
+            _ if listed && classes && (3..=most).contains(&texts) => Guess::Several(values),
+            _ if self.label.is_none() => return Ok(None),
+            _ => {
+                return Err(TabularError::LabelUnfit {
+                    path: path.to_owned(),
+                    column: name.clone(),
+                    texts,
+                });
+            }
+        };
+        Ok(Some((at, guess)))
     }
 }
 
 fn write_draft(
     out: &mut String,
     path: &str,
-    records: u64,
-    names: &[String],
-    columns: &[Seen],
+    draft: &Draft<'_>,
+    label: Option<(usize, Guess<'_>)>,
 ) -> std::fmt::Result {
+    let (records, names, columns) = (draft.records, draft.names, &draft.columns);
     let mut body = String::new();
     let (mut numbers, mut categories) = (0u32, 0u32);
-    let label = label(names, columns);
-    let features = names.len() - usize::from(label.is_some());
-    for (name, seen) in names.iter().zip(columns).take(features) {
+    let taken = label.as_ref().map(|(at, _)| *at);
+    for (at, (name, seen)) in names.iter().zip(columns).enumerate() {
+        if taken == Some(at) {
+            continue;
+        }
         match write_column(&mut body, name, seen)? {
             Written::Number => numbers += 1,
             Written::Category => categories += 1,
@@ -237,62 +231,74 @@ fn write_draft(
          # and 1/3 for each centred number ({used} columns), by the shape of the table alone (docs/auto.md)."
     )?;
     writeln!(out, "row_norm = {:?}", (0.5 * typical * 10.0).ceil() / 10.0)?;
-    writeln!(out, "intercept = 1.0\n")?;
-    match label {
-        Some((name, ref values)) if values.len() > 2 => {
-            let mut listed = values.clone();
-            listed.sort_unstable();
-            writeln!(out, "[label]")?;
-            writeln!(out, "column = {}", quoted(name))?;
-            let listed = list(listed.into_iter().map(quoted));
-            writeln!(
-                out,
-                "values = {listed} # all of them, for a model of several classes"
-            )?;
-            let common = values.first().copied().unwrap_or_default();
-            writeln!(
-                out,
-                "default = {} # the commonest one: what any other text becomes",
-                quoted(common)
-            )?;
-        }
-        Some((name, values)) => {
-            let (common, rare) = (values[0], values[1]);
-            writeln!(out, "[label]")?;
-            writeln!(out, "column = {}", quoted(name))?;
-            let values = [common, rare].map(quoted);
-            writeln!(out, "values = {}", list(values.into_iter()))?;
-            writeln!(out, "positive = {} # the rarer one: a guess", quoted(rare))?;
-            writeln!(
-                out,
-                "default = {} # what any other text becomes",
-                quoted(common)
-            )?;
-        }
-        None => writeln!(
-            out,
-            "# The last column does not have two values or a few texts: name the label, and remove its\n\
-             # [[column]] below.\n\
-             # [label]\n# column = \"..\"\n# values = [\"..\", \"..\"]\n\
-             # positive = \"..\"  # left out where there are more than two values\n# default = \"..\"\n\
-             # A label that is a number has its public range instead of values:\n\
-             # kind = \"number\"\n# min = ..\n# max = ..\n# default = ..  # of what is no number"
-        )?,
+    writeln!(out, "intercept = 1.0")?;
+    if draft.delimiter != COMMA {
+        let delimiter = char::from(draft.delimiter).to_string();
+        writeln!(out, "delimiter = {}", quoted(&delimiter))?;
     }
+    out.push('\n');
+    write_label(out, names, label)?;
     out.push_str(&body);
     Ok(())
 }
 
-/// The last column, if it has two values, or a few more of which none is a number (whether those are classes a person knows): its name, and
-/// the values, the commonest first.
-fn label<'a>(names: &'a [String], columns: &'a [Seen]) -> Option<(&'a str, Vec<&'a str>)> {
-    let (name, seen) = (names.last()?, columns.last()?);
-    let values = seen.values();
-    let few = match values.len() {
-        2 => true,
-        count => (3..=MOST_CODES).contains(&count) && seen.numbers == 0,
+fn write_label(
+    out: &mut String,
+    names: &[String],
+    label: Option<(usize, Guess<'_>)>,
+) -> std::fmt::Result {
+    let Some((at, guess)) = label else {
+        return writeln!(
+            out,
+            "# The last column does not have two values or a few texts. `dpopt schema FILE --label COLUMN` drafts\n\
+             # another one, or a range of numbers; or name the label here, and remove its [[column]] below.\n\
+             # [label]\n# column = \"..\"\n# values = [\"..\", \"..\"]\n\
+             # positive = \"..\"  # left out where there are more than two values\n# default = \"..\"\n\
+             # A label that is a number has its public range instead of values:\n\
+             # kind = \"number\"\n# min = ..\n# max = ..\n# default = ..  # of what is no number"
+        );
     };
-    (few && seen.counts.len() == values.len() && !seen.overflow).then_some((name, values))
+    writeln!(out, "[label]")?;
+    let name = names.get(at).map_or("", String::as_str);
+    writeln!(out, "column = {}", quoted(name))?;
+    match guess {
+        Guess::Classes([common, rare]) => {
+            let values = [common, rare].map(quoted);
+            writeln!(out, "values = {}", list(values.into_iter()))?;
+            writeln!(out, "positive = {} # the rarer one: a guess", quoted(rare))?;
+            let common = quoted(common);
+            writeln!(out, "default = {common} # what any other text becomes")
+        }
+        Guess::Several(values) => {
+            let common = quoted(values.first().copied().unwrap_or_default());
+            let listed = list(sorted(values).into_iter().map(quoted));
+            writeln!(
+                out,
+                "values = {listed} # all of them, for a model of several classes"
+            )?;
+            writeln!(
+                out,
+                "default = {common} # the commonest one: what any other text becomes"
+            )
+        }
+        Guess::Number(min, max) => {
+            writeln!(out, "kind = \"number\"")?;
+            writeln!(out, "min = {min:?} # read from the data")?;
+            writeln!(out, "max = {max:?} # read from the data")?;
+            let default = 0f64.clamp(min, max);
+            writeln!(out, "default = {default:?} # of what is no number")
+        }
+    }
+}
+
+/// Numbers by their size, all else by its letters.
+fn sorted(mut values: Vec<&str>) -> Vec<&str> {
+    values.sort_unstable();
+    let number = |text: &str| parse(text.as_bytes());
+    if values.iter().all(|text| number(text).is_some()) {
+        values.sort_by(|a, b| f64::total_cmp(&number(a).unwrap_or(0.0), &number(b).unwrap_or(0.0)));
+    }
+    values
 }
 
 /// What a column was written as.
@@ -311,25 +317,26 @@ fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<Written, st
     if let Some(note) = seen.note() {
         writeln!(out, "# {note}")?;
     }
-    let distinct = seen.counts.len();
-    let mut values = seen.values();
-    if let Some((min, max)) = seen.number() {
-        // Amounts spread over orders of magnitude.
-        let wide = min >= 0.0 && max - min >= 1000.0;
-        let transform = if wide { "log1p" } else { "linear" };
-        let strays = seen.fields - seen.numbers;
-        writeln!(out, "kind = \"number\"")?;
-        writeln!(out, "min = {min:?} # read from the data")?;
-        writeln!(out, "max = {max:?} # read from the data")?;
-        writeln!(out, "transform = {}", quoted(transform))?;
-        writeln!(out, "centred = true")?;
-        writeln!(
-            out,
-            "default = {:?} # {strays} fields are not numbers",
-            0f64.clamp(min, max)
-        )?;
+    if let Some(why) = seen.identifier(name) {
+        writeln!(out, "kind = \"ignore\" # {why}")?;
+        if let Some((min, max)) = seen.number() {
+            writeln!(
+                out,
+                "# if they are amounts: kind = \"number\", min = {min:?}, max = {max:?}, default = {min:?}"
+            )?;
+        }
+        return Ok(Written::Nothing);
+    }
+    if let Some((min, max)) = seen.days() {
+        write_days(out, seen, min, max)?;
         return Ok(Written::Number);
     }
+    if let Some(range) = seen.number() {
+        write_number(out, seen, range)?;
+        return Ok(Written::Number);
+    }
+    let mut values = seen.values();
+    let distinct = seen.distinct() + usize::from(seen.has_empty());
     let why = if values.is_empty() {
         "no text in it"
     } else if distinct < 2 {
@@ -337,18 +344,95 @@ fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<Written, st
     } else if seen.overflow {
         "too many different texts; identifiers?"
     } else {
-        let listed = values.len().min(MOST_LISTED);
+        if seen.has_empty() {
+            values.insert(0, "");
+        }
         values.truncate(MOST_LISTED);
-        values.sort_unstable();
-        writeln!(out, "kind = \"category\"")?;
-        writeln!(
-            out,
-            "# {distinct} values read from the data, {listed} listed; all others share a feature"
-        )?;
-        let values = list(values.into_iter().map(quoted));
-        writeln!(out, "values = {values}")?;
+        write_category(out, seen, distinct, values)?;
         return Ok(Written::Category);
     };
     writeln!(out, "kind = \"ignore\" # {why}")?;
+    if seen.overflow {
+        writeln!(
+            out,
+            "# if equal texts stand for the same: kind = \"hash\", buckets = 1024"
+        )?;
+    }
     Ok(Written::Nothing)
+}
+
+fn write_days(out: &mut String, seen: &Seen, min: i64, max: i64) -> std::fmt::Result {
+    let [min, max] = [min, max].map(|day| quoted(&date::text(day)));
+    writeln!(out, "kind = \"date\"")?;
+    writeln!(out, "min = {min} # read from the data")?;
+    writeln!(out, "max = {max} # read from the data")?;
+    writeln!(out, "default = {min} # of what is no date")?;
+    writeln!(out, "centred = true")?;
+    if let Some(missing) = seen.missing() {
+        writeln!(
+            out,
+            "missing = true # {missing} fields are empty or say that there is no date"
+        )?;
+    }
+    Ok(())
+}
+
+fn write_number(out: &mut String, seen: &Seen, (min, max): (f64, f64)) -> std::fmt::Result {
+    // Amounts spread over orders of magnitude.
+    let wide = min >= 0.0 && max - min >= 1000.0;
+    let transform = if wide { "log1p" } else { "linear" };
+    let strays = seen.fields - seen.numbers;
+    writeln!(out, "kind = \"number\"")?;
+    writeln!(out, "min = {min:?} # read from the data")?;
+    writeln!(out, "max = {max:?} # read from the data")?;
+    writeln!(out, "transform = {}", quoted(transform))?;
+    writeln!(out, "centred = true")?;
+    if let Some(missing) = seen.missing() {
+        // The number's own feature is about 0 then, so that the column counts no more than another.
+        let middle = match wide {
+            true => min + (0.5 * (max - min).ln_1p()).exp_m1(),
+            false => min + 0.5 * (max - min),
+        };
+        writeln!(out, "default = {:?}", middle.clamp(min, max))?;
+        writeln!(
+            out,
+            "missing = true # {missing} fields are empty or say that there is no number"
+        )?;
+    } else {
+        writeln!(
+            out,
+            "default = {:?} # {strays} fields are not numbers",
+            0f64.clamp(min, max)
+        )?;
+    }
+    if seen.is_whole() && seen.distinct() <= MOST_LISTED && !seen.overflow {
+        writeln!(
+            out,
+            "# if they are codes: kind = \"category\", range = [{min}, {max}]"
+        )?;
+    }
+    Ok(())
+}
+
+/// `distinct` values, of which `values` are listed.
+fn write_category(
+    out: &mut String,
+    seen: &Seen,
+    distinct: usize,
+    values: Vec<&str>,
+) -> std::fmt::Result {
+    let listed = values.len();
+    writeln!(out, "kind = \"category\"")?;
+    writeln!(
+        out,
+        "# {distinct} values read from the data, {listed} listed; all others share a feature"
+    )?;
+    if seen.is_whole() {
+        writeln!(
+            out,
+            "# if they are amounts: kind = \"number\", min = .., max = .., default = .."
+        )?;
+    }
+    let values = list(sorted(values).into_iter().map(quoted));
+    writeln!(out, "values = {values}")
 }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use super::column::{
     Category, Column, ColumnKind, Label, LabelKind, LabelRange, Number, Transform,
 };
+use super::date;
+use super::hash;
 use super::header::Layout;
 use super::line::Fields;
 use super::schema::Schema;
@@ -105,6 +107,14 @@ enum Code {
         number: Number,
         linear: Option<u32>,
         first_bucket: u32,
+        missing: Option<u32>,
+        /// Whether the number is the day of a date.
+        date: bool,
+    },
+    Hash {
+        first: u32,
+        buckets: u32,
+        scale: f32,
     },
     Category {
         /// Feature of a listed value; `None` for the reference.
@@ -125,7 +135,17 @@ impl Encoder {
             .iter()
             .map(|Column { kind, .. }| match kind {
                 ColumnKind::Ignore => Code::Ignore,
-                ColumnKind::Number(number) => number_code(number, &mut next),
+                ColumnKind::Number(number) => number_code(number, false, &mut next),
+                ColumnKind::Date(number) => number_code(number, true, &mut next),
+                ColumnKind::Hash(hashed) => {
+                    let first = next;
+                    next += hashed.buckets;
+                    Code::Hash {
+                        first,
+                        buckets: hashed.buckets,
+                        scale: hashed.scale as f32,
+                    }
+                }
                 ColumnKind::Category(category) => category_code(category, &mut next),
             })
             .collect();
@@ -164,7 +184,7 @@ impl Encoder {
         fields: &mut Fields,
         row: &mut Vec<(u32, f32)>,
     ) -> f32 {
-        fields.split(line, layout.width());
+        fields.split(line, layout.delimiter(), layout.width());
         self.encode_fields(layout, fields, row, &mut Silent)
     }
 
@@ -196,8 +216,11 @@ impl Encoder {
                     number,
                     linear,
                     first_bucket,
+                    missing,
+                    date,
                 } => {
-                    let x = number.read(field(i), Place::Column(i), witness);
+                    let there = number.read(field(i), *date, Place::Column(i), witness);
+                    let x = there.unwrap_or(number.default);
                     let scale = number.scale;
                     if let Some(feature) = *linear {
                         push(row, feature, (scale * number.feature(x)) as f32);
@@ -206,6 +229,18 @@ impl Encoder {
                         let bucket = number.bins.partition_point(|edge| *edge <= x);
                         push(row, first_bucket + bucket as u32, scale as f32);
                     }
+                    if let Some(feature) = missing.filter(|_| there.is_none()) {
+                        push(row, feature, scale as f32);
+                    }
+                }
+                Code::Hash {
+                    first,
+                    buckets,
+                    scale,
+                } => {
+                    // A missing field is the empty text.
+                    let bucket = hash::bucket(field(i).unwrap_or_default(), *buckets);
+                    push(row, first + bucket, *scale);
                 }
                 Code::Category {
                     features,
@@ -236,23 +271,32 @@ impl Encoder {
 }
 
 impl Number {
-    /// The number that a field stands for, within the range.
-    fn read(&self, field: Option<&[u8]>, place: Place, witness: &mut impl Witness) -> f64 {
-        let Some(text) = field else {
-            return self.default;
+    /// The number in a field, or the day of a date, within the range.
+    fn read(
+        &self,
+        field: Option<&[u8]>,
+        date: bool,
+        place: Place,
+        witness: &mut impl Witness,
+    ) -> Option<f64> {
+        let text = field?;
+        let (found, otherwise) = if date {
+            let day = date::day(text).map(|day| day as f64);
+            (day, ProblemKind::NotADate)
+        } else {
+            (parse(text), ProblemKind::NotANumber)
         };
-        match parse(text) {
-            Some(x) => {
-                if x < self.min || x > self.max {
-                    witness.note(place, ProblemKind::OutOfRange, text);
-                }
-                x.clamp(self.min, self.max)
+        let Some(x) = found else {
+            // A schema that has a feature for it foresees a field that says that there is none.
+            if !(self.missing && is_marker(text)) {
+                witness.note(place, otherwise, text);
             }
-            None => {
-                witness.note(place, ProblemKind::NotANumber, text);
-                self.default
-            }
+            return None;
+        };
+        if x < self.min || x > self.max {
+            witness.note(place, ProblemKind::OutOfRange, text);
         }
+        Some(x.clamp(self.min, self.max))
     }
 
     /// The feature of a number in the range, at scale 1.
@@ -261,13 +305,14 @@ impl Number {
         if self.centred { 2.0 * unit - 1.0 } else { unit }
     }
 
-    /// Maps a number in the range to [0, 1].
+    /// Maps a number in the range.
     fn unit(&self, x: f64) -> f64 {
         let (part, whole) = (x - self.min, self.max - self.min);
         let unit = match self.transform {
             Transform::Linear => part / whole,
             // Not the system's logarithm: the bits of a row must not depend on the platform.
             Transform::Log1p => libm::log1p(part) / libm::log1p(whole),
+            Transform::Standard { mean, sd } => return (x - mean) / sd,
         };
         unit.clamp(0.0, 1.0)
     }
@@ -277,6 +322,16 @@ impl Number {
 pub(super) fn parse(text: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     number.is_finite().then_some(number)
+}
+
+/// Texts that stand for a number that is not there, in any case of letters.
+const MARKERS: [&str; 6] = ["", "?", "NA", "NaN", "null", "-"];
+
+/// Whether a text stands for a number that is not there.
+pub(super) fn is_marker(text: &[u8]) -> bool {
+    MARKERS
+        .iter()
+        .any(|marker| marker.as_bytes().eq_ignore_ascii_case(text))
 }
 
 fn push(row: &mut Vec<(u32, f32)>, feature: u32, value: f32) {
@@ -306,31 +361,33 @@ fn shorten(row: &mut [(u32, f32)], bound: f64) -> bool {
     true
 }
 
-/// The nearest `f32` that is not further from 0.
+/// The nearest `f32` that is not larger in size.
 fn towards_zero(exact: f64) -> f32 {
     let rounded = exact as f32;
-    if f64::from(rounded).abs() > exact.abs() {
-        if exact > 0.0 {
-            rounded.next_down()
-        } else {
-            rounded.next_up()
-        }
-    } else {
+    if f64::from(rounded).abs() <= exact.abs() {
         rounded
+    } else if rounded > 0.0 {
+        rounded.next_down()
+    } else {
+        rounded.next_up()
     }
 }
 
-fn number_code(number: &Number, next: &mut u32) -> Code {
+fn number_code(number: &Number, date: bool, next: &mut u32) -> Code {
     let linear = number.linear.then_some(*next);
     *next += u32::from(number.linear);
     let first_bucket = *next;
     if !number.bins.is_empty() {
         *next += number.bins.len() as u32 + 1;
     }
+    let missing = number.missing.then_some(*next);
+    *next += u32::from(number.missing);
     Code::Number {
         number: number.clone(),
         linear,
         first_bucket,
+        missing,
+        date,
     }
 }
 
@@ -361,7 +418,7 @@ mod tests {
     fn exactly_within(row: &[(u32, f32)], bound: f64) -> bool {
         let unit = 2f64.powi(40);
         let integer = |x: f64| {
-            let scaled = x * unit;
+            let scaled = x.abs() * unit;
             assert_eq!(scaled, scaled.floor(), "{x} is no multiple of 2^-40");
             scaled.abs() as u128
         };
@@ -382,7 +439,7 @@ mod tests {
                         .wrapping_add(1_442_695_040_888_963_407);
                     // Between 2^-12 and 16, 24 bits.
                     let mantissa = 1.0 + (state >> 41) as f32 / 8_388_608.0;
-                    let sign = if state & 64 == 0 { 1.0 } else { -1.0 };
+                    let sign = if state & (1 << 30) == 0 { 1.0 } else { -1.0 };
                     (
                         i as u32,
                         sign * mantissa * 2f32.powi((state % 16) as i32 - 12),

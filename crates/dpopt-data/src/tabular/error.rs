@@ -70,6 +70,17 @@ pub enum TabularError {
         /// What its values are.
         kind: &'static str,
     },
+    /// A column of numbers or truth values that the schema takes for dates.
+    #[cfg(feature = "parquet")]
+    #[error(
+        "{path}: the column {column:?} has neither dates, times nor texts, and the schema says kind = \"date\""
+    )]
+    NotDates {
+        /// The file.
+        path: String,
+        /// The column.
+        column: String,
+    },
     /// A column that is compressed in a way that is not read.
     #[cfg(feature = "parquet")]
     #[error(
@@ -139,18 +150,20 @@ pub enum TabularError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// The header is cut by something else than commas.
+    /// The header is cut by something else than the schema says.
     #[error(
-        "{path}, line 1: the fields are separated by {}, and commas are needed; in Python \
-         `pandas.read_csv(FILE, sep={:?}).to_csv(OUT, index=False)` writes them (with decimal=\",\" in the \
-         first call where numbers have decimal commas)",
-        name_of(*.separator), .separator.to_string()
+        "{path}, line 1: the names are separated by {}, and the schema says {}; write `delimiter = {:?}` above [label] in the \
+         schema (numbers with decimal commas are not read; in Python `pandas.read_csv(FILE, sep={:?}, \
+         decimal=\",\").to_csv(OUT, index=False)` writes them with points, between commas)",
+        name_of(*.separator), name_of(*.delimiter), .separator.to_string(), .separator.to_string()
     )]
     Separator {
         /// File, or the name given to a stream.
         path: String,
         /// What stands between the names.
         separator: char,
+        /// What the schema says.
+        delimiter: char,
     },
     /// The schema names columns that the header does not have.
     #[error("{path}, line 1: the header lacks columns of the schema: {}", columns.join(", "))]
@@ -180,6 +193,29 @@ pub enum TabularError {
         /// The names.
         columns: Vec<String>,
     },
+    /// A draft is to have a label that is no column.
+    #[error("{path}: there is no column {column:?}")]
+    NoColumn {
+        /// File, or the name given to a stream.
+        path: String,
+        /// What was asked for.
+        column: String,
+        /// The columns there are.
+        columns: Vec<String>,
+    },
+    /// A draft is to have a label that looks like none.
+    #[error(
+        "{path}: the column {column:?} makes no label: it has {texts} different texts, and two values, up to 100 texts, or numbers \
+         of a range are needed; name another one"
+    )]
+    LabelUnfit {
+        /// File, or the name given to a stream.
+        path: String,
+        /// The column.
+        column: String,
+        /// Different texts that were counted.
+        texts: usize,
+    },
     /// The schema is not valid TOML, misses a key or has an unknown one.
     #[error("{path}, line {line}: {message}")]
     Toml {
@@ -208,11 +244,13 @@ pub enum TabularError {
     Design(#[from] DesignError),
 }
 
-fn name_of(separator: char) -> &'static str {
+fn name_of(separator: char) -> String {
     match separator {
-        ';' => "semicolons",
-        '\t' => "tabs",
-        _ => "bars (|)",
+        ',' => "commas".to_owned(),
+        ';' => "semicolons".to_owned(),
+        '\t' => "tabs".to_owned(),
+        '|' => "bars (|)".to_owned(),
+        other => format!("{other:?}"),
     }
 }
 
@@ -259,6 +297,12 @@ pub enum GroupProblem {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaProblem {
+    /// The section `[label]` is missing.
+    #[error(
+        "the schema has no [label]: write one, with column = \"..\" and its values or its range, or draft it with \
+         `dpopt schema FILE --label COLUMN`"
+    )]
+    NoLabel,
     /// The file is of a later format.
     #[error("format {0} is unknown; this version reads format 1")]
     Format(u32),
@@ -310,6 +354,11 @@ pub enum SchemaProblem {
         /// The next one.
         after: f64,
     },
+    /// What separates fields is one byte, and not one that quotes or ends lines.
+    #[error(
+        "{0:?} can't separate fields: one ASCII character is needed, no quote and no line break"
+    )]
+    Delimiter(String),
     /// A list must not be empty.
     #[error("the list is empty")]
     EmptyList,
@@ -351,6 +400,17 @@ pub enum SchemaProblem {
     /// A number is due.
     #[error("{0:?} is not a number")]
     NotANumber(String),
+    /// A date is due.
+    #[error("{0:?} is not a date: \"YYYY-MM-DD\" is needed, in quotes, and a day that there is")]
+    NotADate(String),
+    /// Too few or too many buckets.
+    #[error("{buckets} buckets, from 2 to {limit} are possible")]
+    Buckets {
+        /// How many there would be.
+        buckets: u32,
+        /// The most possible.
+        limit: u32,
+    },
     /// A value must be one of a list.
     #[error("{0:?} is not among the label's values")]
     NotAmongValues(String),
@@ -379,6 +439,39 @@ pub enum SchemaProblem {
         "it is said of the number itself, and only buckets are features here; give linear = true"
     )]
     OnlyBuckets,
+    /// Standardised numbers are centred by their mean.
+    #[error("transform = \"standard\" is centred by its mean already")]
+    CentredTwice,
+    /// Mean and standard deviation are of one map only.
+    #[error("the key applies to transform = \"standard\" alone")]
+    NotStandard,
+    /// Where the number itself is no feature, nothing is transformed.
+    #[error(
+        "the number itself is no feature beside bins without `linear = true`, so there is nothing to transform"
+    )]
+    NothingToTransform,
+    /// A standard deviation so small that the ends of the range overflow.
+    #[error(
+        "an end of the range is no number of single precision after scale * (x - {mean}) / {sd}"
+    )]
+    TooSteep {
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        sd: f64,
+    },
+    /// A range of whole numbers has a first and a last one, and not too many.
+    #[error(
+        "[{from}, {to}] is no range of 1 to {limit} whole numbers, the first and the last of them"
+    )]
+    WholeRange {
+        /// The first.
+        from: i64,
+        /// The last.
+        to: i64,
+        /// The most there may be.
+        limit: u64,
+    },
     /// A share names a column that is neither the label nor a category, or not the label.
     #[error(
         "a share is of a value of the label {label:?} and of values of categories, and {column:?} is {problem}"

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::checks::COMMA;
 use super::column::ColumnKind;
 use super::error::TabularError;
 use super::line::Fields;
@@ -14,6 +15,7 @@ pub struct Layout {
     columns: Vec<Option<usize>>,
     label: Option<usize>,
     width: usize,
+    delimiter: u8,
 }
 
 impl Layout {
@@ -30,13 +32,13 @@ impl Layout {
         need_label: bool,
         path: &str,
     ) -> Result<Self, TabularError> {
-        let names = header_names(line, path)?;
-        Self::beside(&names, schema, need_label, &[], path)
+        let names = header_names(line, schema.delimiter(), path)?;
+        Self::beside((line, &names), schema, need_label, &[], path)
     }
 
     /// As [`Layout::from_header`], from the names in it, where columns that the schema does not name may be there if they are `kept`.
     pub(super) fn beside(
-        names: &[String],
+        (line, names): (&[u8], &[String]),
         schema: &Schema,
         need_label: bool,
         kept: &[String],
@@ -44,7 +46,9 @@ impl Layout {
     ) -> Result<Self, TabularError> {
         let layout = Self::with_others(names, schema, need_label, kept, path);
         layout.map_err(|error| match error {
-            TabularError::MissingColumns { .. } => separated(names, path).unwrap_or(error),
+            TabularError::MissingColumns { .. } => {
+                separated(line, schema.delimiter(), path).unwrap_or(error)
+            }
             other => other,
         })
     }
@@ -141,6 +145,7 @@ impl Layout {
             columns,
             label,
             width: names.len(),
+            delimiter: schema.delimiter(),
         })
     }
 
@@ -148,6 +153,12 @@ impl Layout {
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
+    }
+
+    /// What separates the fields.
+    #[must_use]
+    pub fn delimiter(&self) -> u8 {
+        self.delimiter
     }
 
     /// Field of the schema's column number `i`.
@@ -181,18 +192,34 @@ impl Layout {
     }
 }
 
-/// The error for a header that holds more of another separator than of commas.
-pub(super) fn separated(names: &[String], path: &str) -> Option<TabularError> {
-    let count = |c: char| {
-        names
-            .iter()
-            .map(|name| name.matches(c).count())
-            .sum::<usize>()
-    };
-    let separator = [';', '\t', '|'].into_iter().max_by_key(|&c| count(c))?;
-    (count(separator) >= names.len()).then(|| TabularError::Separator {
+/// What may separate the fields of a table that has no schema yet; of equals the first is taken.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// What separates the fields of a header: what splits it into the most columns.
+pub(super) fn find_delimiter(line: &[u8]) -> u8 {
+    let mut found = (COMMA, 0);
+    for delimiter in DELIMITERS {
+        let columns = columns(line, delimiter);
+        if columns > found.1 {
+            found = (delimiter, columns);
+        }
+    }
+    found.0
+}
+
+fn columns(line: &[u8], delimiter: u8) -> usize {
+    let mut fields = Fields::new();
+    fields.split(line, delimiter, usize::MAX);
+    fields.len()
+}
+
+/// The error for a header that another delimiter splits into more columns.
+fn separated(line: &[u8], delimiter: u8, path: &str) -> Option<TabularError> {
+    let separator = find_delimiter(line);
+    (columns(line, separator) > columns(line, delimiter)).then(|| TabularError::Separator {
         path: path.to_owned(),
-        separator,
+        separator: char::from(separator),
+        delimiter: char::from(delimiter),
     })
 }
 
@@ -237,7 +264,11 @@ const NOT_TEXT: [(&[u8], &str); 9] = [
 ];
 
 /// Names in a header line, which may be there twice.
-pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, TabularError> {
+pub(super) fn header_names(
+    line: &[u8],
+    delimiter: u8,
+    path: &str,
+) -> Result<Vec<String>, TabularError> {
     let bad = |problem| TabularError::BadHeader {
         path: path.to_owned(),
         problem,
@@ -250,7 +281,7 @@ pub(super) fn header_names(line: &[u8], path: &str) -> Result<Vec<String>, Tabul
         return Err(bad("the header is not UTF-8 text"));
     }
     let mut fields = Fields::new();
-    fields.split(line, usize::MAX);
+    fields.split(line, delimiter, usize::MAX);
     if fields.is_empty() {
         return Err(TabularError::MissingHeader {
             path: path.to_owned(),

@@ -8,11 +8,11 @@
 /// Fields of one line; reuse it, it keeps its buffers.
 ///
 /// # Rules
-/// Fields are separated by commas. A field whose first byte (after ASCII white space) is a double
-/// quote is quoted: commas in it are text, two double quotes are one, a single one ends the quoted
-/// part, and what follows up to the comma is appended as it stands. A quote that is left open ends
+/// Fields are separated by the delimiter, a comma unless the schema says otherwise. A field whose first byte (after ASCII white space)
+/// is a double quote is quoted: delimiters in it are text, two double quotes are one, a single one ends the quoted
+/// part, and what follows up to the delimiter is appended as it stands. A quote that is left open ends
 /// with the line. A quote elsewhere is text. ASCII white space around a field (and just inside of
-/// its quotes) is dropped. A line of nothing but ASCII white space has no fields at all.
+/// its quotes) is dropped. A line of nothing but ASCII white space, none of it the delimiter, has no fields at all.
 #[derive(Debug, Default, Clone)]
 pub struct Fields {
     text: Vec<u8>,
@@ -27,21 +27,21 @@ impl Fields {
         Self::default()
     }
 
-    /// Splits `line` (no line feed in it) into its first `most` fields; the rest is not looked at.
-    pub fn split(&mut self, line: &[u8], most: usize) {
+    /// Splits `line` (no line feed in it) at `delimiter` into its first `most` fields; the rest is not looked at.
+    pub fn split(&mut self, line: &[u8], delimiter: u8, most: usize) {
         self.text.clear();
         self.spans.clear();
         self.open_quote = false;
-        if line.trim_ascii().is_empty() {
+        if blank_start(line, delimiter) == line.len() {
             return;
         }
         if line.contains(&b'"') {
-            self.split_quoted(line, most);
+            self.split_quoted(line, delimiter, most);
         } else {
             self.text.extend_from_slice(line);
             let mut start = 0;
             for (at, &byte) in line.iter().enumerate() {
-                if byte == b',' {
+                if byte == delimiter {
                     if self.spans.len() >= most {
                         return;
                     }
@@ -55,17 +55,17 @@ impl Fields {
         }
     }
 
-    fn split_quoted(&mut self, line: &[u8], most: usize) {
+    fn split_quoted(&mut self, line: &[u8], delimiter: u8, most: usize) {
         let mut rest = line;
         while self.spans.len() < most {
             let start = self.text.len();
-            let unquoted = rest.trim_ascii_start();
+            let unquoted = &rest[blank_start(rest, delimiter)..];
             let mut tail = rest;
             if let Some(body) = unquoted.strip_prefix(b"\"") {
                 tail = self.quoted(body);
             }
-            let comma = tail.iter().position(|&byte| byte == b',');
-            let (own, next) = match comma {
+            let end = tail.iter().position(|&byte| byte == delimiter);
+            let (own, next) = match end {
                 Some(at) => (&tail[..at], Some(&tail[at + 1..])),
                 None => (tail, None),
             };
@@ -124,13 +124,23 @@ impl Fields {
     }
 }
 
+/// How many bytes of white space a text starts with; a delimiter is none.
+fn blank_start(text: &[u8], delimiter: u8) -> usize {
+    let blank = |byte: &u8| byte.is_ascii_whitespace() && *byte != delimiter;
+    text.iter().take_while(|byte| blank(byte)).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn split(line: &str) -> Vec<String> {
+        split_at(line, b',')
+    }
+
+    fn split_at(line: &str, delimiter: u8) -> Vec<String> {
         let mut fields = Fields::new();
-        fields.split(line.as_bytes(), 10);
+        fields.split(line.as_bytes(), delimiter, 10);
         (0..fields.len())
             .map(|i| String::from_utf8_lossy(fields.get(i).unwrap()).into_owned())
             .collect()
@@ -148,5 +158,16 @@ mod tests {
         assert_eq!(split(" \t"), Vec::<String>::new());
         assert_eq!(split("1,2,3,4,5,6,7,8,9,10,11,12").len(), 10);
         assert_eq!(split("\"1\",2,3,4,5,6,7,8,9,10,11,12").len(), 10);
+    }
+
+    #[test]
+    fn a_delimiter_that_is_white_space_still_separates() {
+        assert_eq!(split_at("a\t b \t\tc", b'\t'), ["a", "b", "", "c"]);
+        assert_eq!(split_at("\t\"x\ty\" \t", b'\t'), ["", "x\ty", ""]);
+        assert_eq!(split_at("\t\t", b'\t'), ["", "", ""]);
+        assert_eq!(split_at(" \r ", b'\t'), Vec::<String>::new());
+        assert_eq!(split_at("\"\"\t\"\"", b'\t'), ["", ""]);
+        assert_eq!(split_at("1,5;\"a;b\";c|d", b';'), ["1,5", "a;b", "c|d"]);
+        assert_eq!(split_at("a|b,c", b'|'), ["a", "b,c"]);
     }
 }

@@ -19,10 +19,12 @@ mod check;
 mod checks;
 mod column;
 mod convert;
+mod date;
 mod draft;
 mod encode;
 mod error;
 mod groups;
+mod hash;
 mod header;
 mod line;
 #[cfg(feature = "parquet")]
@@ -30,6 +32,7 @@ mod parquet;
 mod raw;
 mod reader;
 mod schema;
+mod seen;
 mod witness;
 mod write;
 
@@ -37,8 +40,8 @@ pub use crate::formats::MAX_LINE_BYTES;
 pub use arrays::{ArrayFiles, ArrayReport};
 pub use check::{CheckReport, Problem, check, check_from};
 pub use column::{
-    ArrayColumns, Category, Classes, Column, ColumnKind, Label, LabelKind, LabelRange, Number,
-    Several, Share, Transform,
+    ArrayColumns, Category, Classes, Column, ColumnKind, Hashed, Label, LabelKind, LabelRange,
+    Number, Several, Share, Transform,
 };
 #[cfg(feature = "parquet")]
 pub use convert::convert_parquet;

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use dpopt_linalg::Design;
-use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
+use parquet::basic::{Compression, ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
@@ -17,6 +17,9 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 
 use super::check::{CheckReport, Collector};
+use super::checks::COMMA;
+use super::column::ColumnKind;
+use super::date;
 use super::draft::Draft;
 use super::encode::Encoder;
 use super::error::TabularError;
@@ -73,8 +76,9 @@ pub fn read_parquet_features(
 /// # Errors
 /// As for [`read_parquet`].
 pub fn check_parquet(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckReport, TabularError> {
-    let table = Table::open(path.as_ref())?;
+    let mut table = Table::open(path.as_ref())?;
     let layout = Layout::from_names(&table.names, schema, true, &table.path)?;
+    table.read_dates(&layout, schema)?;
     let encoder = Encoder::new(schema);
     let mut seen = Collector::new();
     let mut row = Vec::new();
@@ -94,22 +98,22 @@ pub fn check_parquet(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckRep
 /// that are not read have no text in it.
 ///
 /// # Errors
-/// As for [`read_parquet`].
-pub fn draft_parquet(path: impl AsRef<Path>) -> Result<String, TabularError> {
+/// As for [`read_parquet`] and [`super::draft_schema`].
+pub fn draft_parquet(path: impl AsRef<Path>, label: Option<&str>) -> Result<String, TabularError> {
     let table = Table::open(path.as_ref())?;
     let known = |&column: &usize| table.kinds.get(column).is_some_and(Result::is_ok);
     let wanted: Vec<usize> = (0..table.names.len()).filter(known).collect();
-    let mut draft = Draft::new(&table.names);
+    let mut draft = Draft::new(&table.names, COMMA, label, &table.path)?;
     for (column, time) in table.times.iter().enumerate() {
         if let Some(note) = time {
             draft.note(column, note);
         }
     }
     table.visit(&wanted, |record| {
-        draft.add((0..table.names.len()).map(|column| record.get(column).unwrap_or_default()));
+        draft.add((0..table.names.len()).map(|column| record.get(column)));
         Ok(())
     })?;
-    Ok(draft.finish(&table.path))
+    draft.finish(&table.path)
 }
 
 /// Whether the type of the label's column can hold the values that the schema tells apart from its default
@@ -184,8 +188,9 @@ pub(super) fn visit(
     need_label: bool,
     mut visit: impl FnMut(&[(u32, f32)], f32) -> Result<(), TabularError>,
 ) -> Result<(), TabularError> {
-    let table = Table::open(path)?;
+    let mut table = Table::open(path)?;
     let layout = Layout::from_names(&table.names, schema, need_label, &table.path)?;
+    table.read_dates(&layout, schema)?;
     let encoder = Encoder::new(schema);
     let mut row = Vec::new();
     table.visit(&layout.wanted(schema), |record| {
@@ -212,6 +217,8 @@ enum Kind {
     Plain,
     /// Integers whose sign bit is a digit.
     Unsigned,
+    /// Dates and times, so many units to a day, for a column that the schema takes for dates.
+    Date(i64),
 }
 
 impl Table {
@@ -238,6 +245,32 @@ impl Table {
             kinds,
             times,
         })
+    }
+
+    /// Reads the columns that the schema takes for dates as such: those that are dates or times, and texts.
+    fn read_dates(&mut self, layout: &Layout, schema: &Schema) -> Result<(), TabularError> {
+        let columns = self.reader.metadata().file_metadata().schema_descr();
+        for (i, column) in schema.columns().iter().enumerate() {
+            let at = layout.column(i);
+            let (Some(at), ColumnKind::Date(_)) = (at, &column.kind) else {
+                continue;
+            };
+            let file = columns.column(at);
+            let Some(kind) = self.kinds.get_mut(at).filter(|kind| kind.is_ok()) else {
+                continue;
+            };
+            match (units_per_day(&file), file.physical_type()) {
+                (Some(units), _) => *kind = Ok(Kind::Date(units)),
+                (None, Physical::BYTE_ARRAY) => {}
+                (None, _) => {
+                    return Err(TabularError::NotDates {
+                        path: self.path.clone(),
+                        column: column.name.clone(),
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Calls `visit` for each record, with the values of the wanted columns.
@@ -382,7 +415,17 @@ impl Batch {
         self.text.clear();
         self.spans.clear();
         let unsigned = kind == Some(Kind::Unsigned);
+        let units = match kind {
+            Some(Kind::Date(units)) => Some(units),
+            _ => None,
+        };
         match reader {
+            ColumnReader::Int32ColumnReader(r) if let Some(units) = units => {
+                self.read(r, count, |x, out| write_day(out, i64::from(*x), units))
+            }
+            ColumnReader::Int64ColumnReader(r) if let Some(units) = units => {
+                self.read(r, count, |x, out| write_day(out, *x, units))
+            }
             ColumnReader::BoolColumnReader(r) => self.read(r, count, |x, out| number(out, x)),
             ColumnReader::Int32ColumnReader(r) if unsigned => {
                 self.read(r, count, |x, out| number(out, x.cast_unsigned()))
@@ -461,6 +504,11 @@ fn number(out: &mut Vec<u8>, number: impl std::fmt::Display) {
     let _ = write!(out, "{number}");
 }
 
+/// Writes the date of a number of units since 1970-01-01.
+fn write_day(out: &mut Vec<u8>, time: i64, units: i64) {
+    out.extend_from_slice(date::text(time.div_euclid(units)).as_bytes());
+}
+
 /// Whether a number is written without an exponent.
 fn plain(x: f64) -> bool {
     x == 0.0 || (1e-5..1e17).contains(&x.abs())
@@ -487,6 +535,22 @@ fn kind(column: &ColumnDescriptor) -> Result<Kind, &'static str> {
             | ConvertedType::UINT_64,
         ) => Ok(Kind::Unsigned),
         _ => Ok(Kind::Plain),
+    }
+}
+
+/// How many units of a column of dates or times are a day.
+fn units_per_day(column: &ColumnDescriptor) -> Option<i64> {
+    const SECONDS: i64 = 86_400;
+    match (column.logical_type_ref(), column.converted_type()) {
+        (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => Some(1),
+        (Some(LogicalType::Timestamp(time)), _) => Some(match time.unit {
+            TimeUnit::MILLIS => 1_000 * SECONDS,
+            TimeUnit::MICROS => 1_000_000 * SECONDS,
+            TimeUnit::NANOS => 1_000_000_000 * SECONDS,
+        }),
+        (_, ConvertedType::TIMESTAMP_MILLIS) => Some(1_000 * SECONDS),
+        (_, ConvertedType::TIMESTAMP_MICROS) => Some(1_000_000 * SECONDS),
+        _ => None,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{ColumnKind, Label, LabelKind, Share, Transform};
+use super::column::{ColumnKind, Label, LabelKind, Number, Share, Transform};
+use super::date;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -15,7 +16,12 @@ pub(super) struct RawSchema {
     pub(super) intercept: f64,
     #[serde(default)]
     pub(super) ignore_unlisted: bool,
-    pub(super) label: RawLabel,
+    /// Between the fields of a line of text; a comma where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) delimiter: Option<String>,
+    /// Needed; an option so that the error can say how to get one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<RawLabel>,
     #[serde(default)]
     pub(super) column: Vec<RawColumn>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,9 +64,9 @@ pub(super) enum RawLabelKind {
     Number,
 }
 
-/// A value of the label, or a number.
+/// A number, or a text: a value of the label, or a date.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a number, or a text in quotes")]
 pub(super) enum RawDefault {
     Number(f64),
     Value(String),
@@ -108,23 +114,33 @@ pub(super) struct RawColumn {
     pub(super) name: String,
     pub(super) kind: RawKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) min: Option<f64>,
+    pub(super) min: Option<RawDefault>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) max: Option<f64>,
+    pub(super) max: Option<RawDefault>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) transform: Option<Transform>,
+    pub(super) transform: Option<RawTransform>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) default: Option<f64>,
+    pub(super) mean: Option<RawDefault>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) bins: Option<Vec<f64>>,
+    pub(super) sd: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) default: Option<RawDefault>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bins: Option<Vec<RawDefault>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) linear: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) centred: Option<bool>,
+    pub(super) missing: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) values: Option<Vec<String>>,
+    /// The whole numbers from the first to the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) range: Option<[i64; 2]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reference: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) buckets: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scale: Option<f64>,
 }
@@ -134,7 +150,28 @@ pub(super) struct RawColumn {
 pub(super) enum RawKind {
     Number,
     Category,
+    Date,
+    Hash,
     Ignore,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RawTransform {
+    Linear,
+    Log1p,
+    Standard,
+}
+
+impl RawTransform {
+    /// As it is written.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Log1p => "log1p",
+            Self::Standard => "standard",
+        }
+    }
 }
 
 impl RawColumn {
@@ -146,12 +183,17 @@ impl RawColumn {
             min: None,
             max: None,
             transform: None,
+            mean: None,
+            sd: None,
             default: None,
             bins: None,
             linear: None,
             centred: None,
+            missing: None,
             values: None,
+            range: None,
             reference: None,
+            buckets: None,
             scale: None,
         }
     }
@@ -162,16 +204,16 @@ impl RawColumn {
             ColumnKind::Ignore => {}
             ColumnKind::Number(number) => {
                 raw.kind = RawKind::Number;
-                raw.min = Some(number.min);
-                raw.max = Some(number.max);
-                raw.transform = Some(number.transform);
-                raw.default = Some(number.default);
-                raw.scale = Some(number.scale);
-                raw.centred = number.centred.then_some(true);
-                if !number.bins.is_empty() {
-                    raw.bins = Some(number.bins.clone());
-                    raw.linear = Some(number.linear);
-                }
+                raw.take(number, RawDefault::Number);
+            }
+            ColumnKind::Date(number) => {
+                raw.kind = RawKind::Date;
+                raw.take(number, |day| RawDefault::Value(date::text(day as i64)));
+            }
+            ColumnKind::Hash(hashed) => {
+                raw.kind = RawKind::Hash;
+                raw.buckets = Some(hashed.buckets);
+                raw.scale = Some(hashed.scale);
             }
             ColumnKind::Category(category) => {
                 raw.kind = RawKind::Category;
@@ -181,6 +223,30 @@ impl RawColumn {
             }
         }
         raw
+    }
+
+    /// The keys of a number, or of a date.
+    fn take(&mut self, number: &Number, written: impl Fn(f64) -> RawDefault) {
+        self.min = Some(written(number.min));
+        self.max = Some(written(number.max));
+        self.transform = Some(match number.transform {
+            Transform::Linear => RawTransform::Linear,
+            Transform::Log1p => RawTransform::Log1p,
+            Transform::Standard { mean, sd } => {
+                self.mean = Some(written(mean));
+                self.sd = Some(sd);
+                RawTransform::Standard
+            }
+        });
+        self.default = Some(written(number.default));
+        self.scale = Some(number.scale);
+        // Left out where it says nothing: older versions read what they can encode.
+        self.missing = number.missing.then_some(true);
+        self.centred = number.centred.then_some(true);
+        if !number.bins.is_empty() {
+            self.bins = Some(number.bins.iter().map(|&edge| written(edge)).collect());
+            self.linear = Some(number.linear);
+        }
     }
 }
 

@@ -92,8 +92,8 @@ pub fn visit_features_from<E: From<TabularError>>(
     let encoder = Encoder::new(schema);
     let mut lines = Lines::new(source, origin).map_err(TabularError::from)?;
     let header = read_header(&mut lines)?;
-    let names = header_names(&header, origin)?;
-    let layout = Layout::beside(&names, schema, false, kept, origin)?;
+    let names = header_names(&header, schema.delimiter(), origin)?;
+    let layout = Layout::beside((&header, &names), schema, false, kept, origin)?;
     let place = |name: &String| names.iter().position(|known| known == name);
     let missing: Vec<String> = kept
         .iter()

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::checks::{label_from, positive, scale, single};
-use super::column::{ArrayColumns, Column, ColumnKind, Label, Share};
+use super::checks::{COMMA, delimiter, label_from, positive, scale, single};
+use super::column::{ArrayColumns, Column, ColumnKind, Hashed, Label, Number, Share};
+use super::date;
 use super::error::{SchemaProblem, TabularError};
 use super::raw::{RawArray, RawColumn, RawKind, RawLabel, RawLabelKind, RawSchema};
 use crate::formats::MAX_COLUMNS;
@@ -23,6 +24,7 @@ pub struct Schema {
     row_norm: f64,
     intercept: f64,
     ignore_unlisted: bool,
+    delimiter: u8,
     label: Label,
     columns: Vec<Column>,
     array: Option<ArrayColumns>,
@@ -78,18 +80,19 @@ impl Schema {
     ) -> Result<Self, TabularError> {
         const ORIGIN: &str = "label override";
         let mut raw = RawSchema::from(self.clone());
+        let mut label = RawLabel::new(&self.label);
         let positive = positive.map(|value| value.trim_ascii().to_owned());
         let column = column.map(str::trim_ascii);
         if let Some(name) = column.filter(|name| *name != self.label.column) {
-            let number = raw.label.kind == Some(RawLabelKind::Number);
+            let number = label.kind == Some(RawLabelKind::Number);
             let mut described = false;
-            let former = std::mem::replace(&mut raw.label.column, name.to_owned());
+            let former = std::mem::replace(&mut label.column, name.to_owned());
             // They are of the former label.
             raw.share.clear();
             if let Some(at) = raw.column.iter().position(|column| column.name == name) {
                 let taken = raw.column.remove(at);
                 if taken.kind != RawKind::Ignore {
-                    raw.label = label_from(taken, positive.as_deref(), ORIGIN)?;
+                    label = label_from(taken, positive.as_deref(), ORIGIN)?;
                     described = true;
                 }
             }
@@ -109,14 +112,14 @@ impl Schema {
             }
         }
         if let Some(positive) = positive {
-            if raw.label.kind == Some(RawLabelKind::Number) {
+            if label.kind == Some(RawLabelKind::Number) {
                 return Err(TabularError::Schema {
                     path: ORIGIN.to_owned(),
                     key: "label.positive".to_owned(),
-                    problem: SchemaProblem::NoPositive(raw.label.column),
+                    problem: SchemaProblem::NoPositive(label.column),
                 });
             }
-            let values = raw.label.values.as_ref().map_or(2, Vec::len);
+            let values = label.values.as_ref().map_or(2, Vec::len);
             if values > 2 {
                 return Err(TabularError::Schema {
                     path: ORIGIN.to_owned(),
@@ -124,8 +127,9 @@ impl Schema {
                     problem: SchemaProblem::PositiveOfSeveral(values),
                 });
             }
-            raw.label.positive = Some(positive);
+            label.positive = Some(positive);
         }
+        raw.label = Some(label);
         Self::from_raw(raw, ORIGIN)
     }
 
@@ -163,6 +167,12 @@ impl Schema {
     #[must_use]
     pub fn ignore_unlisted(&self) -> bool {
         self.ignore_unlisted
+    }
+
+    /// The byte between the fields of a line. Formats that are no text have none, and do not look at it.
+    #[must_use]
+    pub fn delimiter(&self) -> u8 {
+        self.delimiter
     }
 
     /// The column to predict.
@@ -209,17 +219,14 @@ impl Schema {
             match kind {
                 ColumnKind::Ignore => {}
                 ColumnKind::Number(number) => {
-                    if number.linear {
-                        names.push(name.clone());
-                    }
-                    let mut low = number.min;
-                    for &edge in &number.bins {
-                        names.push(format!("{name} in [{low}, {edge})"));
-                        low = edge;
-                    }
-                    if !number.bins.is_empty() {
-                        names.push(format!("{name} in [{low}, {}]", number.max));
-                    }
+                    number_names(&mut names, name, number, |x| x.to_string());
+                }
+                ColumnKind::Date(number) => {
+                    number_names(&mut names, name, number, |day| date::text(day as i64));
+                }
+                ColumnKind::Hash(Hashed { buckets, .. }) => {
+                    let name = |bucket| format!("{name} in bucket {bucket} of {buckets}");
+                    names.extend((0..*buckets).map(name));
                 }
                 ColumnKind::Category(category) => {
                     names.extend(category.coded().map(|value| format!("{name} = {value}")));
@@ -261,7 +268,17 @@ impl Schema {
         {
             return fail("intercept", problem);
         }
-        let label = match Label::from_raw(raw.label) {
+        let delimiter = match delimiter(raw.delimiter.as_deref()) {
+            Ok(_) if raw.delimiter.is_some() && raw.array.is_some() => {
+                return fail("delimiter", SchemaProblem::NotApplicable("array"));
+            }
+            Ok(delimiter) => delimiter,
+            Err(problem) => return fail("delimiter", problem),
+        };
+        let Some(label) = raw.label else {
+            return fail("label", SchemaProblem::NoLabel);
+        };
+        let label = match Label::from_raw(label) {
             Ok(label) => label,
             Err((key, problem)) => return fail(&format!("label.{key}"), problem),
         };
@@ -306,13 +323,45 @@ impl Schema {
             row_norm: raw.row_norm,
             intercept: raw.intercept,
             ignore_unlisted: raw.ignore_unlisted,
+            delimiter,
             label,
             columns,
         };
+        if schema.array.is_none() && schema.dim() > MAX_COLUMNS {
+            let (columns, limit) = (schema.dim(), MAX_COLUMNS);
+            return fail("column", SchemaProblem::TooMany { columns, limit });
+        }
         if schema.dim() == 0 {
             return fail("column", SchemaProblem::NoFeatures);
         }
         Ok(schema)
+    }
+}
+
+/// The names of the features of a number, whose ends are written by `written`.
+fn number_names(
+    names: &mut Vec<String>,
+    name: &str,
+    number: &Number,
+    written: impl Fn(f64) -> String,
+) {
+    if number.linear {
+        names.push(name.to_owned());
+    }
+    let mut low = number.min;
+    for &edge in &number.bins {
+        names.push(format!("{name} in [{}, {})", written(low), written(edge)));
+        low = edge;
+    }
+    if !number.bins.is_empty() {
+        names.push(format!(
+            "{name} in [{}, {}]",
+            written(low),
+            written(number.max)
+        ));
+    }
+    if number.missing {
+        names.push(format!("{name} = (missing)"));
     }
 }
 
@@ -325,7 +374,9 @@ impl From<Schema> for RawSchema {
             row_norm: schema.row_norm(),
             intercept: schema.intercept(),
             ignore_unlisted: schema.ignore_unlisted(),
-            label: RawLabel::new(label),
+            delimiter: (schema.delimiter != COMMA)
+                .then(|| char::from(schema.delimiter).to_string()),
+            label: Some(RawLabel::new(label)),
             column: schema
                 .columns()
                 .iter()

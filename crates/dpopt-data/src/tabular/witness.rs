@@ -31,6 +31,8 @@ impl Witness for Silent {
 pub enum ProblemKind {
     /// Not a finite number where one is due; the default is used.
     NotANumber,
+    /// Not a date where one is due; the default is used.
+    NotADate,
     /// A number outside the range; it is clipped.
     OutOfRange,
     /// A category that the schema does not list; the `(other)` feature is used.
@@ -57,6 +59,7 @@ impl fmt::Display for ProblemKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotANumber => "not a number, default used",
+            Self::NotADate => "not a date, default used",
             Self::OutOfRange => "out of range, clipped",
             Self::UnlistedCategory => "unlisted category, counted as (other)",
             Self::UnknownLabel => "unknown label, default used",

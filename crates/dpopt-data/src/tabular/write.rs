@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::column::{Classes, ColumnKind, Label, LabelKind, Several, Transform};
+use super::checks::COMMA;
+use super::column::{Classes, ColumnKind, Label, LabelKind, Number, Several, Transform};
+use super::date;
+use super::raw::RawTransform;
 use super::schema::Schema;
 
 impl Schema {
@@ -24,6 +27,10 @@ impl Schema {
         writeln!(out, "intercept = {:?}", self.intercept())?;
         if self.ignore_unlisted() {
             writeln!(out, "ignore_unlisted = true")?;
+        }
+        if self.delimiter() != COMMA {
+            let delimiter = char::from(self.delimiter()).to_string();
+            writeln!(out, "delimiter = {}", quoted(&delimiter))?;
         }
         let Label { column, kind } = self.label();
         writeln!(out, "\n[label]")?;
@@ -60,24 +67,17 @@ impl Schema {
             match &column.kind {
                 ColumnKind::Ignore => writeln!(out, "kind = \"ignore\"")?,
                 ColumnKind::Number(number) => {
-                    let transform = match number.transform {
-                        Transform::Linear => "linear",
-                        Transform::Log1p => "log1p",
-                    };
                     writeln!(out, "kind = \"number\"")?;
-                    writeln!(out, "min = {:?}", number.min)?;
-                    writeln!(out, "max = {:?}", number.max)?;
-                    writeln!(out, "transform = {}", quoted(transform))?;
-                    writeln!(out, "default = {:?}", number.default)?;
-                    writeln!(out, "scale = {:?}", number.scale)?;
-                    if number.centred {
-                        writeln!(out, "centred = true")?;
-                    }
-                    if !number.bins.is_empty() {
-                        let edges = list(number.bins.iter().map(|edge| format!("{edge:?}")));
-                        writeln!(out, "bins = {edges}")?;
-                        writeln!(out, "linear = {}", number.linear)?;
-                    }
+                    write_number(out, number, |x| format!("{x:?}"))?;
+                }
+                ColumnKind::Date(number) => {
+                    writeln!(out, "kind = \"date\"")?;
+                    write_number(out, number, |day| quoted(&date::text(day as i64)))?;
+                }
+                ColumnKind::Hash(hashed) => {
+                    writeln!(out, "kind = \"hash\"")?;
+                    writeln!(out, "buckets = {}", hashed.buckets)?;
+                    writeln!(out, "scale = {:?}", hashed.scale)?;
                 }
                 ColumnKind::Category(category) => {
                     writeln!(out, "kind = \"category\"")?;
@@ -92,6 +92,40 @@ impl Schema {
         }
         Ok(())
     }
+}
+
+/// The keys of a number, or of a date.
+fn write_number(
+    out: &mut String,
+    number: &Number,
+    written: impl Fn(f64) -> String,
+) -> std::fmt::Result {
+    writeln!(out, "min = {}", written(number.min))?;
+    writeln!(out, "max = {}", written(number.max))?;
+    let transform = match number.transform {
+        Transform::Linear => RawTransform::Linear,
+        Transform::Log1p => RawTransform::Log1p,
+        Transform::Standard { .. } => RawTransform::Standard,
+    };
+    writeln!(out, "transform = {}", quoted(transform.name()))?;
+    if let Transform::Standard { mean, sd } = number.transform {
+        writeln!(out, "mean = {}", written(mean))?;
+        writeln!(out, "sd = {sd:?}")?;
+    }
+    writeln!(out, "default = {}", written(number.default))?;
+    writeln!(out, "scale = {:?}", number.scale)?;
+    if number.centred {
+        writeln!(out, "centred = true")?;
+    }
+    if !number.bins.is_empty() {
+        let edges = list(number.bins.iter().map(|&edge| written(edge)));
+        writeln!(out, "bins = {edges}")?;
+        writeln!(out, "linear = {}", number.linear)?;
+    }
+    if number.missing {
+        writeln!(out, "missing = true")?;
+    }
+    Ok(())
 }
 
 /// A TOML basic string.

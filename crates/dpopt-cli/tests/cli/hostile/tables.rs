@@ -23,7 +23,7 @@ const SCHEMAS: [(&str, &[&str]); 31] = [
     ("label.toml", &["t.csv, line 1", "why"]),
     ("twice.toml", &["twice.toml", "twice"]),
     ("key.toml", &["key.toml", "minimum"]),
-    ("text.toml", &["text.toml", "line"]),
+    ("text.toml", &["text.toml", "min", "not a number"]),
     ("bins.toml", &["bins.toml", "x"]),
     ("edge.toml", &["edge.toml", "11"]),
     ("outside.toml", &["outside.toml", "11"]),
@@ -53,7 +53,7 @@ const TABLES: [(&str, &[&str]); 27] = [
     ("more.csv", &["more.csv", "z, w"]),
     (
         "semicolon.csv",
-        &["semicolon.csv", "semicolons", "sep=\";\""],
+        &["semicolon.csv", "semicolons", "delimiter = \";\""],
     ),
     ("tab.tsv", &["tab.tsv", "tabs"]),
     ("bar.csv", &["bar.csv", "bars"]),
@@ -111,7 +111,9 @@ pub(super) fn all() -> Vec<Row> {
     for (table, words) in TABLES {
         let line = format!("train --data {table} --schema s.toml --out new");
         all.push((line, 1, own(words)));
-        if !["more.csv", "s.toml"].contains(&table) {
+        // A draft finds the delimiter of a table.
+        let drafted = ["more.csv", "s.toml", "semicolon.csv", "tab.tsv", "bar.csv"];
+        if !drafted.contains(&table) {
             all.push((format!("schema {table}"), 1, own(words)));
         }
     }

@@ -1,0 +1,235 @@
+//! What a draft makes of the columns of a table.
+
+use dpopt_data::tabular::{
+    ColumnKind, LabelKind, Schema, TabularError, check_from, draft_schema_from,
+};
+
+/// A table of 60 records with this column and a label of two values.
+fn table(name: &str, field: impl Fn(usize) -> String) -> String {
+    let lines =
+        (0..60).map(|i| format!("{},{}\n", field(i), ["no", "yes"][usize::from(i % 3 == 0)]));
+    format!("{name},y\n{}", lines.collect::<String>())
+}
+
+/// The draft of that column, which loads and foresees all of the table.
+#[track_caller]
+fn drafted(name: &str, field: impl Fn(usize) -> String) -> (String, ColumnKind) {
+    let text = table(name, field);
+    let draft = draft_schema_from(text.as_bytes(), "t", None).unwrap();
+    let schema = Schema::from_toml(&draft, "draft").unwrap();
+    assert!(schema.is_draft());
+    check_from(text.as_bytes(), "t", &schema).unwrap();
+    let kind = schema.columns()[0].kind.clone();
+    (draft, kind)
+}
+
+#[test]
+fn many_whole_numbers_and_all_fractions_are_numbers() {
+    for (what, field) in [
+        (
+            "11 whole numbers",
+            (|i| (i % 11).to_string()) as fn(usize) -> String,
+        ),
+        ("two fractions", |i| ["0.5", "1"][i % 2].to_owned()),
+        ("a text among numbers", |i| {
+            if i == 3 {
+                "x".to_owned()
+            } else {
+                (i % 30).to_string()
+            }
+        }),
+    ] {
+        let (draft, kind) = drafted("x", field);
+        assert!(matches!(kind, ColumnKind::Number(_)), "{what}: {draft}");
+    }
+    let (draft, kind) = drafted("x", |i| (i % 10).to_string());
+    let ColumnKind::Category(category) = kind else {
+        panic!("{draft}")
+    };
+    assert_eq!(category.values.len(), 10);
+    assert!(
+        draft.contains("# if they are amounts: kind = \"number\""),
+        "{draft}"
+    );
+    let (draft, _) = drafted("x", |i| (i % 11).to_string());
+    assert!(
+        draft.contains("# if they are codes: kind = \"category\""),
+        "{draft}"
+    );
+    let (draft, kind) = drafted("x", |i| format!("u{}", i % 12));
+    assert!(matches!(kind, ColumnKind::Category(_)), "{draft}");
+}
+
+#[test]
+fn what_numbers_the_records_is_ignored_and_says_why() {
+    for (name, field) in [
+        ("", (|i| i.to_string()) as fn(usize) -> String),
+        ("Unnamed: 0", |i| i.to_string()),
+        ("id", |i| (1000 - 3 * i).to_string()),
+        ("customer_id", |i| (i * 37 % 61).to_string()),
+        ("n", |i| (i + 5).to_string()),
+        ("key", |i| format!("k{}", i * 37 % 61)),
+    ] {
+        let (draft, kind) = drafted(name, field);
+        assert_eq!(kind, ColumnKind::Ignore, "{draft}");
+        assert!(draft.contains("kind = \"ignore\" # "), "{draft}");
+    }
+    for (name, field) in [
+        // Whole and in order, and with steps: it may be an amount.
+        ("x", (|i| (i * i).to_string()) as fn(usize) -> String),
+        ("id", |i| (i % 31).to_string()),
+        ("x", |i| format!("{i}.5")),
+        ("x", |i| (i * 37 % 61).to_string()),
+    ] {
+        let (draft, kind) = drafted(name, field);
+        assert!(matches!(kind, ColumnKind::Number(_)), "{name}: {draft}");
+    }
+}
+
+#[test]
+fn the_empty_text_is_a_value_where_it_occurs() {
+    let (draft, kind) = drafted("x", |i| ["a", "", "b"][i % 3].to_owned());
+    let ColumnKind::Category(category) = kind else {
+        panic!("{draft}")
+    };
+    assert_eq!(category.values, ["", "a", "b"]);
+    let (draft, kind) = drafted("x", |i| ["a", ""][i % 2].to_owned());
+    let ColumnKind::Category(category) = kind else {
+        panic!("{draft}")
+    };
+    assert_eq!(category.values, ["", "a"]);
+    // A field that is not there is none.
+    let text = "y,x\n".to_owned() + &"yes,a\nno\nno,b\n".repeat(9);
+    let draft = draft_schema_from(text.as_bytes(), "t", Some("y")).unwrap();
+    assert!(draft.contains("values = [\"a\", \"b\"]"), "{draft}");
+    assert_eq!(drafted("x", |_| String::new()).1, ColumnKind::Ignore);
+    assert_eq!(drafted("x", |_| "a".to_owned()).1, ColumnKind::Ignore);
+}
+
+#[test]
+fn the_label_is_the_column_that_is_named() {
+    let mut text = "two,digit,amount,text,one,y\n".to_owned();
+    for i in 0..120 {
+        let (two, text_of) = (["a", "b", "b"][i % 3], ["u", "v", "w"][i % 3]);
+        text += &format!("{two},{},{}.5,{text_of},1,{}\n", i % 10, i % 50, i % 2);
+    }
+    let label = |name: &str| {
+        let draft = draft_schema_from(text.as_bytes(), "t", Some(name)).unwrap();
+        let schema = Schema::from_toml(&draft, "draft").unwrap();
+        assert_eq!(schema.label().column, name.trim());
+        // It is no feature, and the last column is one.
+        let mut columns = schema.columns().iter().map(|column| column.name.as_str());
+        assert!(name == "y" || columns.clone().any(|column| column == "y"));
+        assert!(!columns.any(|column| column == name));
+        schema.label().kind.clone()
+    };
+    let LabelKind::Classes(classes) = label(" two") else {
+        panic!()
+    };
+    assert_eq!(
+        (classes.positive.as_str(), classes.default.as_str()),
+        ("a", "b")
+    );
+    let LabelKind::Several(several) = label("digit") else {
+        panic!()
+    };
+    assert_eq!(
+        several.values,
+        ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]
+    );
+    let LabelKind::Several(several) = label("text") else {
+        panic!()
+    };
+    assert_eq!(several.values, ["u", "v", "w"]);
+    let LabelKind::Number(range) = label("amount") else {
+        panic!()
+    };
+    assert_eq!((range.min, range.max), (0.5, 49.5));
+    assert!(matches!(label("y"), LabelKind::Classes(_)));
+    let refuse = |name: &str| draft_schema_from(text.as_bytes(), "t", Some(name)).unwrap_err();
+    assert!(matches!(
+        refuse("one"),
+        TabularError::LabelUnfit { texts: 1, .. }
+    ));
+    assert!(matches!(
+        refuse("onee"),
+        TabularError::NoColumn { columns, .. } if columns.len() == 6
+    ));
+}
+
+#[test]
+fn numbers_that_are_often_missing_have_a_feature_for_it() {
+    for marker in ["", "?", "NA", "nan", "NULL", "-"] {
+        let field = |every: usize| {
+            move |i: usize| {
+                if i % every == 0 {
+                    marker.to_owned()
+                } else {
+                    (20 + i % 37).to_string()
+                }
+            }
+        };
+        let (draft, kind) = drafted("x", field(10));
+        let ColumnKind::Number(number) = kind else {
+            panic!("{marker}: {draft}")
+        };
+        assert!(number.missing && number.default == number.min, "{draft}");
+        // Two of sixty are few.
+        let (draft, kind) = drafted("x", field(30));
+        let ColumnKind::Number(number) = kind else {
+            panic!("{marker}: {draft}")
+        };
+        assert!(!number.missing, "{draft}");
+        let text = table("x", field(10));
+        let schema = Schema::from_toml(&drafted("x", field(10)).0, "draft").unwrap();
+        assert!(
+            check_from(text.as_bytes(), "t", &schema)
+                .unwrap()
+                .is_clean()
+        );
+    }
+    // Other texts are no numbers that are missing.
+    let (_, kind) = drafted("x", |i| {
+        if i % 10 == 0 {
+            "many".to_owned()
+        } else {
+            (i % 37).to_string()
+        }
+    });
+    assert!(matches!(kind, ColumnKind::Category(_)));
+}
+
+#[test]
+fn dates_and_texts_of_too_many_values_are_drafted_or_proposed() {
+    let (draft, kind) = drafted("x", |i| format!("2021-03-{:02}T10:00", 1 + i % 28));
+    let ColumnKind::Date(days) = kind else {
+        panic!("{draft}")
+    };
+    // 2021-03-01 is day 18687.
+    assert_eq!(
+        (days.min, days.max, days.default, days.missing),
+        (18687.0, 18714.0, 18687.0, false)
+    );
+    let (draft, kind) = drafted("x", |i| {
+        if i % 5 == 0 {
+            String::new()
+        } else {
+            format!("1999/12/{:02}", 1 + i % 28)
+        }
+    });
+    assert!(
+        matches!(kind, ColumnKind::Date(days) if days.missing),
+        "{draft}"
+    );
+    let mut text = "x,y\n".to_owned();
+    for i in 0..5000 {
+        text += &format!("u{},{}\n", i % 2500, i % 2);
+    }
+    let draft = draft_schema_from(text.as_bytes(), "t", None).unwrap();
+    assert!(
+        draft.contains("# if equal texts stand for the same: kind = \"hash\""),
+        "{draft}"
+    );
+    let hashed = draft.replace("kind = \"ignore\"", "kind = \"hash\"\nbuckets = 1024");
+    assert_eq!(Schema::from_toml(&hashed, "s").unwrap().dim(), 1025);
+}
