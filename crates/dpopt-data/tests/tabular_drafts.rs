@@ -162,7 +162,7 @@ fn numbers_that_are_often_missing_have_a_feature_for_it() {
     for marker in ["", "?", "NA", "nan", "NULL", "-"] {
         let field = |every: usize| {
             move |i: usize| {
-                if i % every == 0 {
+                if i.is_multiple_of(every) {
                     marker.to_owned()
                 } else {
                     (20 + i % 37).to_string()
