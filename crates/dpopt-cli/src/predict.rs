@@ -108,7 +108,7 @@ fn kept(names: Option<&str>, answers: &[String]) -> Result<Vec<String>, CliError
         return Ok(Vec::new());
     };
     let mut fields = Fields::new();
-    fields.split(names.as_bytes(), usize::MAX);
+    fields.split(names.as_bytes(), b',', usize::MAX);
     let name = |i| String::from_utf8_lossy(fields.get(i).unwrap_or_default()).into_owned();
     let names: Vec<String> = (0..fields.len()).map(name).collect();
     let problem = |problem: String| Err(CliError::flag("--keep", problem));

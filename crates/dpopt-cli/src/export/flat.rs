@@ -29,12 +29,17 @@ pub(super) struct Flat<'a> {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Feature<'a> {
-    /// scale times the number, clamped and mapped to [0, 1].
+    /// scale times u, or 2u - 1 where it is centred: u = (x - from)/width, or the logarithms' ratio; x is clamped.
     Number {
         #[serde(flatten)]
         of: NumberOf<'a>,
+        from: f64,
+        width: f64,
         log1p: bool,
+        centred: bool,
     },
+    /// scale where the text is no finite number, else 0.
+    Missing { column: &'a str, scale: f64 },
     /// scale where as many edges as `bucket` are at or below the clamped number, else 0.
     Bucket {
         #[serde(flatten)]
@@ -109,13 +114,13 @@ enum LabelJson<'a> {
 }
 
 impl<'a> Flat<'a> {
-    pub(super) fn new(model: &'a Model, score: &'a Score) -> Self {
+    pub(super) fn new(model: &'a Model, score: &'a Score) -> Result<Self, NotFlat> {
         let label = model.schema.label();
         let column = label.column.as_str();
-        Self {
+        Ok(Self {
             format: FORMAT,
             row_norm: model.schema.row_norm(),
-            features: features(&model.schema),
+            features: features(&model.schema)?,
             weights: &score.rows,
             head: match &score.head {
                 Head::Linear => HeadJson::Linear,
@@ -152,8 +157,18 @@ impl<'a> Flat<'a> {
                 }
             },
             privacy: &model.privacy,
-        }
+        })
     }
+}
+
+/// A column whose encoding is more than the lines of `docs/paperwork.md` do.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the column {column:?} is {kind}, whose encoding the flat file does not describe; --format onnx takes encoded rows of any table"
+)]
+pub(super) struct NotFlat {
+    column: String,
+    kind: &'static str,
 }
 
 /// Whether the score of two classes has a probability, as in `dpopt predict`.
@@ -162,7 +177,7 @@ pub(super) fn is_logistic(model: &Model) -> bool {
 }
 
 /// In the order of [`Schema::feature_names`].
-fn features(schema: &Schema) -> Vec<Feature<'_>> {
+fn features(schema: &Schema) -> Result<Vec<Feature<'_>>, NotFlat> {
     let mut all = Vec::with_capacity(schema.dim());
     for column in schema.columns() {
         let name = column.name.as_str();
@@ -176,9 +191,16 @@ fn features(schema: &Schema) -> Vec<Feature<'_>> {
                     scale: number.scale,
                 };
                 if number.linear {
+                    let (from, width) = match number.transform {
+                        Transform::Standard { mean, sd } => (mean, sd),
+                        _ => (number.min, number.max - number.min),
+                    };
                     all.push(Feature::Number {
                         of: of(),
+                        from,
+                        width,
                         log1p: number.transform == Transform::Log1p,
+                        centred: number.centred,
                     });
                 }
                 let buckets = match number.bins.len() {
@@ -189,6 +211,10 @@ fn features(schema: &Schema) -> Vec<Feature<'_>> {
                     of: of(),
                     edges: &number.bins,
                     bucket,
+                }));
+                all.extend(number.missing.then_some(Feature::Missing {
+                    column: name,
+                    scale: number.scale,
                 }));
             }
             ColumnKind::Category(category) => {
@@ -208,7 +234,16 @@ fn features(schema: &Schema) -> Vec<Feature<'_>> {
                     scale,
                 });
             }
-            _ => {}
+            ColumnKind::Ignore => {}
+            other => {
+                return Err(NotFlat {
+                    column: name.to_owned(),
+                    kind: match other {
+                        ColumnKind::Date(_) => "a date",
+                        _ => "in buckets by a hash",
+                    },
+                });
+            }
         }
     }
     if let Some(array) = schema.array() {
@@ -222,5 +257,5 @@ fn features(schema: &Schema) -> Vec<Feature<'_>> {
             scale: schema.intercept(),
         });
     }
-    all
+    Ok(all)
 }

@@ -53,7 +53,10 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), CliError> {
     };
     let score = score::Score::of(&model).map_err(|error| bad(error.to_string()))?;
     let bytes = match args.format {
-        ExportFormat::Json => json_text(&flat::Flat::new(&model, &score))?.into_bytes(),
+        ExportFormat::Json => {
+            let flat = flat::Flat::new(&model, &score).map_err(|error| bad(error.to_string()))?;
+            json_text(&flat)?.into_bytes()
+        }
         ExportFormat::Onnx => {
             onnx::encoded(&model, &score).map_err(|error| bad(error.to_string()))?
         }

@@ -39,10 +39,16 @@ pub(super) fn row(json: &Value, fields: &[String]) -> Vec<f64> {
                         .filter(|edge| edge.as_f64().unwrap() <= x)
                         .count();
                     on(below as u64 == feature["bucket"].as_u64().unwrap())
-                } else if feature["log1p"].as_bool().unwrap() {
-                    scale * (1.0 + x - min).ln() / (1.0 + max - min).ln()
+                } else if kind == "missing" {
+                    on(given.is_none())
                 } else {
-                    scale * (x - min) / (max - min)
+                    let (from, width) = (number(feature, "from"), number(feature, "width"));
+                    let u = match feature["log1p"].as_bool().unwrap() {
+                        true => (1.0 + x - from).ln() / (1.0 + width).ln(),
+                        false => (x - from) / width,
+                    };
+                    let centred = feature["centred"].as_bool().unwrap();
+                    scale * if centred { 2.0 * u - 1.0 } else { u }
                 }
             }
         }

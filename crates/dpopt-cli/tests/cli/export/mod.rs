@@ -77,10 +77,20 @@ fn models() -> Vec<(String, Place)> {
         "values = [\"a\", \"b\"]",
         "values = [\"a\", \"b\"]\nreference = \"z\"",
     )];
+    let centred = [(
+        COLUMN,
+        "default = 7.0\ntransform = \"log1p\"\ncentred = true\nmissing = true",
+    )];
+    let standard = [(
+        COLUMN,
+        "default = 7.0\ntransform = \"standard\"\nmean = 4.0\nsd = 1.5\nscale = 0.5",
+    )];
     let mut all = vec![
         ("logistic".to_owned(), trained(&[], None, "")),
         ("buckets".to_owned(), trained(&schema, None, "")),
         ("reference".to_owned(), trained(&away, None, "")),
+        ("centred".to_owned(), trained(&centred, None, "")),
+        ("standard".to_owned(), trained(&standard, None, "")),
         (
             "no intercept".to_owned(),
             trained(
@@ -245,5 +255,27 @@ fn an_export_replaces_nothing_unasked() {
         place.fails(&line, 1, &["--out", "--force"]);
         place.ok(&format!("{line} --force"));
         std::fs::remove_file(place.path("f")).unwrap();
+    }
+}
+
+/// Dates and hashed texts have a graph, which takes encoded rows, and no flat file.
+#[test]
+fn what_a_flat_file_can_not_tell_is_refused() {
+    let kinds = [
+        ("kind = \"hash\"\nbuckets = 16", "hash"),
+        (
+            "kind = \"date\"\nmin = \"1990-01-01\"\nmax = \"2030-01-01\"\ndefault = \"2000-01-01\"",
+            "date",
+        ),
+    ];
+    for (kind, word) in kinds {
+        let place = trained(
+            &[("kind = \"category\"\nvalues = [\"a\", \"b\"]", kind)],
+            None,
+            "",
+        );
+        let export = "export --model o/model.json --out f --format";
+        place.fails(&format!("{export} json"), 1, &["\"c\"", word, "onnx"]);
+        place.ok(&format!("{export} onnx"));
     }
 }
