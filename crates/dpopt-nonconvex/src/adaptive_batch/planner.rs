@@ -287,7 +287,7 @@ impl Search<'_> {
 
     fn asked(&self, targets: SecondOrderTargets) -> Result<AdaptiveBatchSchedule, PlanError> {
         let facts = self.of.facts;
-        PlanError::targets(&targets, facts.trivial_bound(), facts.smoothness)?;
+        PlanError::targets(&targets, facts.lipschitz, facts.smoothness)?;
         match self.at(targets) {
             Some((records, schedule)) if records <= self.records() => Ok(schedule),
             found => {

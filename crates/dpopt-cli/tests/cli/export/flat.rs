@@ -27,6 +27,9 @@ pub(super) fn row(json: &Value, fields: &[String]) -> Vec<f64> {
                 let given = found
                     .and_then(|text| text.parse::<f64>().ok())
                     .filter(|x| x.is_finite());
+                if kind == "missing" {
+                    return on(given.is_none());
+                }
                 let (min, max) = (number(feature, "min"), number(feature, "max"));
                 let x = given
                     .unwrap_or(number(feature, "default"))
@@ -39,8 +42,6 @@ pub(super) fn row(json: &Value, fields: &[String]) -> Vec<f64> {
                         .filter(|edge| edge.as_f64().unwrap() <= x)
                         .count();
                     on(below as u64 == feature["bucket"].as_u64().unwrap())
-                } else if kind == "missing" {
-                    on(given.is_none())
                 } else {
                     let (from, width) = (number(feature, "from"), number(feature, "width"));
                     let u = match feature["log1p"].as_bool().unwrap() {
