@@ -41,7 +41,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     panic!("a number without its end");
 }
 
-fn all<'a>(message: &'a [u8], field: u64) -> Vec<&'a [u8]> {
+fn all(message: &[u8], field: u64) -> Vec<&[u8]> {
     let of = fields(message).into_iter().filter(|(at, _)| *at == field);
     of.map(|(_, value)| match value {
         Value::Bytes(bytes) => bytes,
