@@ -11,7 +11,7 @@ use crate::records::{Example, Examples};
 /// less 1/2. A share below 0 counts as 0, one above 1 or that is no number as 1, a cell that is not there as the last.
 ///
 /// # Privacy
-/// A contribution is no longer than sqrt([C > 0] + m/4), which the clip enforces: see [`Tally::radius`]. Cell and shares are functions of
+/// A contribution is no longer than sqrt(c + m/4), c = 1 where there are cells and else 0, which the clip enforces: see [`Tally::radius`]. Cell and shares are functions of
 /// the record and of public numbers, on the word of whoever wrote them.
 #[derive(Debug, Clone, Copy)]
 pub struct Tally<P> {
