@@ -41,7 +41,9 @@ LABELS = {
     "number": 'kind = "number"\nmin = 0.0\nmax = 2.0\ndefault = 0.0\n',
 }
 MODELS = [("two", ""), ("several", ""), ("number", ""), ("two", "--loss quadratic:logistic --rank 2 --ball 3 --solver dp-sgd")] + [
-    ("two", f"--solver noisy-gd --hidden 4 --activation {name}") for name in ["relu", "tanh", "sigmoid", "softplus", "silu"]
+    (label, f"--solver noisy-gd --hidden {units} --activation {name}")
+    for label, units in [("two", "4"), ("several", "5,3")]
+    for name in ["relu", "tanh", "sigmoid", "softplus", "silu"]
 ]
 
 

@@ -303,7 +303,9 @@ fn certifiable(model: &Model) -> Result<Vec<f64>, CliError> {
     let smooth = Glm::SMOOTH
         .iter()
         .any(|smooth| model.loss.scalar().as_ref().map(discriminant) == Some(discriminant(smooth)));
-    let problem = if model.loss == LossName::Softmax {
+    let problem = if model.is_perceptron() {
+        "a perceptron whose output weights are trained has no constants that a certificate could rest on".to_owned()
+    } else if model.loss == LossName::Softmax {
         OF_CLASSES.to_owned()
     } else if model.is_network() {
         "a network of hidden units has no certificate of second order here".to_owned()

@@ -471,6 +471,16 @@ impl ChooseArgs {
         budget: &Budget,
     ) -> Result<Chosen, CliError> {
         self.check(solver, fit.link.is_some())?;
+        let named = match solver {
+            SolverArg::Named(solver) => Some(solver),
+            SolverArg::Auto | SolverArg::Saddle(_) => None,
+        };
+        let claims = [
+            ("--goldstein-radius", self.goldstein_radius.is_some()),
+            ("--rank", self.rank.is_some()),
+        ];
+        let able = listed(|solver| solver.needs.no_constants);
+        fit.check_solver(named, &claims, &able)?;
         self.sosp.check_dim(facts.dim)?;
         if let SolverArg::Named(solver) = solver
             && solver.needs.hessian
@@ -511,6 +521,7 @@ impl ChooseArgs {
             .map(|(range, smoothing)| BoundedValues { range, smoothing });
         extra.hessian = self.hessian_facts(fit, facts);
         extra.failure = self.failure;
+        extra.typical = fit.typical(facts.dim, facts.row_norm);
         extra.walk_constants = self.walk_constants;
         extra.second_order = self
             .gradient

@@ -184,8 +184,9 @@ impl Planned {
         row_norm: f64,
     ) -> Result<OfModel, CliError> {
         // No score of a linear model is larger.
-        let largest = match (fit.network, fit.link) {
-            (None, None) => norm(point) * row_norm,
+        let hidden = fit.network.is_some() || fit.perceptron.is_some();
+        let largest = match (hidden, fit.link) {
+            (false, None) => norm(point) * row_norm,
             _ => f64::INFINITY,
         };
         let worst = |score: f64| Glm::Logistic.value(-score.min(LARGEST_SCORE), 1.0);

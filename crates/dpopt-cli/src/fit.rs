@@ -1,26 +1,45 @@
-//! What is fitted: a linear score, a network with one hidden layer or a factor, and how its output is compared with a label.
+//! What is fitted: a linear score, a network with one hidden layer, a perceptron or a factor, and how its output is compared with a label.
 
 use clap::Args;
 use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::linalg::Row;
-use dpopt::nonconvex::{GlmRun, Plan, needs_one_product};
-use dpopt::oracle::{Activation, Constants, Glm, Network, PrivateData, QuadraticLink, Softmax};
-use dpopt::privacy::Curator;
+use dpopt::nonconvex::{
+    GlmRun, Plan, PlanError, PublicFacts, Solver, TypicalConstants, needs_one_product,
+};
+use dpopt::oracle::{
+    Activation, Constants, Convexity, Glm, Mlp, Network, PrivateData, QuadraticLink, Softmax,
+};
+use dpopt::privacy::{Adjacency, Curator};
 
 use crate::args;
 use crate::error::CliError;
 use crate::loss::{LinkArgs, LossName};
+use crate::perceptron::{Perceptron, Widths};
 
 /// Flags of a network.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct NetworkArgs {
-    /// Fit a network with one hidden layer of K units (even), whose output weights are fixed and public: Lipschitz everywhere, so that the
-    /// goldstein solvers state their bounds of it; default: a linear score
-    #[arg(long, value_name = "K", allow_hyphen_values = true)]
-    hidden: Option<usize>,
+    /// Fit a network with hidden units; default: a linear score. One number K: one layer of K units (even) whose output weights are fixed
+    /// and public, which is Lipschitz everywhere, so that all solvers plan for it and the goldstein solvers state their bounds; of three
+    /// classes or more, and with --output-weights trained, a perceptron. Several numbers, 64,32: a perceptron of so many layers, all of
+    /// whose weights are trained. No solver has a bound for it; dp-sgd (auto), dp-sgd-decay, dp-adam and noisy-gd train it
+    #[arg(long, value_name = "K[,K...]", allow_hyphen_values = true)]
+    hidden: Option<Widths>,
+    /// Whether the weights of the output are fixed or trained: see --hidden
+    #[arg(long, value_name = "HOW", requires = "hidden")]
+    output_weights: Option<OutputWeights>,
     /// Activation of the hidden units
     #[arg(long, value_name = "NAME", default_value = "relu", requires = "hidden", value_parser = args::activation)]
     activation: Activation,
+}
+
+/// What becomes of the weights of the last layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum OutputWeights {
+    /// Public, and the same all along
+    Fixed,
+    /// Like all others
+    Trained,
 }
 
 /// Seed of the weights that a run starts from: public, from nowhere.
@@ -83,6 +102,7 @@ pub(crate) enum Head {
 pub(crate) struct Fit {
     pub(crate) head: Head,
     pub(crate) network: Option<Network>,
+    pub(crate) perceptron: Option<Perceptron>,
     pub(crate) link: Option<QuadraticLink>,
     /// Seed of the weights that the run starts from; none where it starts elsewhere.
     pub(crate) seed: Option<u64>,
@@ -92,6 +112,22 @@ impl NetworkArgs {
     /// Whether a network is asked for.
     pub(crate) fn is_given(&self) -> bool {
         self.hidden.is_some()
+    }
+
+    /// Of the layers that are asked for: whether all weights are trained. `classes`: the loss is of several.
+    fn trains_all(&self, hidden: Widths, classes: bool) -> Result<bool, CliError> {
+        let perceptron = match (hidden.one(), classes) {
+            (None, _) => Some("a network of fixed output weights has one hidden layer"),
+            (_, true) => Some("a network of fixed output weights has one output"),
+            _ => None,
+        };
+        match (self.output_weights, perceptron) {
+            (Some(OutputWeights::Fixed), Some(why)) => Err(CliError::flag(
+                "--output-weights",
+                format!("{why}; leave it out, or say trained"),
+            )),
+            (of, why) => Ok(why.is_some() || of == Some(OutputWeights::Trained)),
+        }
     }
 }
 
@@ -126,20 +162,22 @@ impl Fit {
             let problem = format!("{loss} is of a factor, and has no hidden units");
             return Err(CliError::flag("--hidden", problem));
         }
+        let perceptron = |classes| -> Result<Option<Perceptron>, CliError> {
+            let Some(hidden) = args.hidden else {
+                return Ok(None);
+            };
+            let activation = args.activation;
+            let trained = args.trains_all(hidden, classes)?;
+            Ok(trained.then_some(Perceptron { hidden, activation }))
+        };
         let Some(phi) = loss.scalar() else {
-            if args.hidden.is_some() {
-                let problem = "softmax is of a linear model, and has no hidden units";
-                return Err(CliError::flag("--hidden", problem));
-            }
             let classes = classes
                 .filter(|classes| *classes > 2)
                 .and_then(Softmax::new);
             return match classes {
                 Some(classes) => Ok(Self {
-                    head: Head::Classes(classes),
-                    network: None,
-                    link: None,
-                    seed: None,
+                    perceptron: perceptron(true)?,
+                    ..Self::linear(Head::Classes(classes))
                 }),
                 None => Err(CliError::flag(
                     "--loss",
@@ -152,15 +190,28 @@ impl Fit {
                            take absolute or another loss";
             return Err(CliError::flag("--loss", problem));
         }
+        let perceptron = perceptron(false)?;
+        let fixed = args.hidden.filter(|_| perceptron.is_none());
         let network = |units| Network::new(units, args.activation, phi);
-        let network = args.hidden.map(network).transpose();
+        let network = fixed.and_then(|hidden| hidden.one()).map(network);
+        let network = network.transpose();
         let network = network.map_err(|error| CliError::flag("--hidden", error.to_string()))?;
         Ok(Self {
-            head: Head::Scalar(phi),
             network,
+            perceptron,
             link,
-            seed: None,
+            ..Self::linear(Head::Scalar(phi))
         })
+    }
+
+    fn linear(head: Head) -> Self {
+        Self {
+            head,
+            network: None,
+            perceptron: None,
+            link: None,
+            seed: None,
+        }
     }
 
     /// What the loss is called.
@@ -187,7 +238,8 @@ impl Fit {
             None if !escapes => Some(0),
             Some(FactorSeed::Origin) | None => None,
         };
-        let of_network = self.network.map(|_| args.hidden_seed);
+        let hidden = self.network.is_some() || self.perceptron.is_some();
+        let of_network = hidden.then_some(args.hidden_seed);
         let seed = self.link.map_or(of_network, |_| of_factor);
         Self { seed, ..self }
     }
@@ -210,7 +262,7 @@ impl Fit {
 
     /// Refuses a projection of a network's rows.
     pub(crate) fn check_projected(&self, projects: bool) -> Result<(), CliError> {
-        if projects && (self.network.is_some() || self.link.is_some() || self.classes().is_some()) {
+        if projects && !self.is_linear_score() {
             let problem = "projections are for losses of <w, x>, and that of a network, of a factor or of several classes is none";
             return Err(CliError::flag("--project", problem));
         }
@@ -256,7 +308,7 @@ impl Fit {
 
     /// Refuses a plan that several classes have no answers for.
     pub(crate) fn check_plan(&self, plan: &dyn Plan) -> Result<(), CliError> {
-        if self.classes().is_some() && needs_one_product(plan) {
+        if self.perceptron.is_none() && self.classes().is_some() && needs_one_product(plan) {
             let problem = format!(
                 "{} is for losses of one inner product <w, x>, and softmax is of {} of them",
                 plan.name(),
@@ -272,6 +324,15 @@ impl Fit {
         if let Some(link) = self.link {
             return Some(format!("a factor of {} columns", link.rank()));
         }
+        if let Some(Perceptron { hidden, activation }) = self.perceptron {
+            let of = match self.classes() {
+                Some(classes) => format!(", {} classes", classes.classes()),
+                None => String::new(),
+            };
+            return Some(format!(
+                "a perceptron of {hidden} hidden units ({activation}{of})"
+            ));
+        }
         if let Some(classes) = self.classes() {
             return Some(format!("a linear model of {} classes", classes.classes()));
         }
@@ -281,8 +342,17 @@ impl Fit {
         })
     }
 
-    /// Parameters for each feature.
+    /// Whether it is one inner product, with one weight for each feature.
+    pub(crate) fn is_linear_score(&self) -> bool {
+        let hidden = self.network.is_some() || self.perceptron.is_some();
+        !hidden && self.link.is_none() && self.classes().is_none()
+    }
+
+    /// Parameters for each feature; of a perceptron there are others.
     pub(crate) fn width(&self) -> usize {
+        if let Some(perceptron) = &self.perceptron {
+            return perceptron.hidden.as_slice().first().copied().unwrap_or(1);
+        }
         match (self.network, self.link, self.classes()) {
             (Some(network), ..) => network.units(),
             (None, Some(link), _) => link.rank(),
@@ -293,11 +363,23 @@ impl Fit {
 
     /// Number of parameters, of rows of so many features.
     pub(crate) fn dim(&self, features: usize) -> usize {
+        if let Some(perceptron) = &self.perceptron {
+            let mlp = perceptron.mlp(features, self.head);
+            return mlp.map_or(usize::MAX, |mlp| mlp.parameters());
+        }
         features.saturating_mul(self.width())
     }
 
     /// Of a factor on its ball, with the gap at any factor as short as one that runs start from.
     pub(crate) fn constants(&self, row_norm: f64, label_bound: Option<f64>) -> Constants {
+        if self.perceptron.is_some() {
+            // It starts where all outputs are 0.
+            let gap = match self.head {
+                Head::Classes(classes) => classes.constants(1.0).initial_gap,
+                Head::Scalar(phi) => phi.constants_within(1.0, label_bound).initial_gap,
+            };
+            return Constants::new(f64::INFINITY, f64::INFINITY, gap, Convexity::Nonconvex);
+        }
         match (self.head, self.network, self.link) {
             (Head::Classes(classes), ..) => classes.constants(row_norm),
             (_, Some(network), _) => network.constants_within(row_norm, label_bound),
@@ -314,6 +396,10 @@ impl Fit {
     /// Where a run starts; none: at the origin, or at a checkpoint's point.
     pub(crate) fn start(&self, features: usize, row_norm: f64) -> Option<Vec<f64>> {
         let seed = self.seed?;
+        if let Some(perceptron) = &self.perceptron {
+            let mlp = perceptron.mlp(features, self.head).ok()?;
+            return Some(mlp.start(row_norm, seed));
+        }
         match (self.network, self.link) {
             (Some(network), _) => Some(network.start(features, row_norm, seed)),
             (None, Some(link)) => Some(link.start(features, start_length(row_norm), seed)),
@@ -321,8 +407,18 @@ impl Fit {
         }
     }
 
+    /// The perceptron that a point is of, where it is of one.
+    fn mlp(&self, point: &[f64]) -> Option<Mlp> {
+        self.perceptron?.of_point(point.len(), self.head)
+    }
+
     /// The output for a row, of models with one.
     pub(crate) fn score(&self, row: Row<'_>, point: &[f64]) -> f64 {
+        if self.perceptron.is_some() {
+            let outputs = self.mlp(point).map(|mlp| mlp.outputs_of(row, point));
+            let one = outputs.as_deref().and_then(<[f64]>::first);
+            return one.copied().unwrap_or(f64::NAN);
+        }
         match (self.network, self.link) {
             (Some(network), _) => network.output(row, point),
             (None, Some(link)) => link.square(row, point) - link.threshold(),
@@ -339,6 +435,12 @@ fn start_length(row_norm: f64) -> f64 {
 impl Fit {
     /// A run on these records.
     pub(crate) fn run<'a>(&self, data: &'a PrivateData, curator: Curator) -> GlmRun<'a> {
+        let perceptron = self
+            .perceptron
+            .and_then(|of| of.mlp(data.dim(), self.head).ok());
+        if let Some(mlp) = perceptron {
+            return GlmRun::of_perceptron(data, mlp, curator);
+        }
         let run = match self.head {
             Head::Scalar(phi) => GlmRun::new(data, phi, curator),
             Head::Classes(classes) => GlmRun::of_classes(data, classes, curator),
@@ -348,7 +450,82 @@ impl Fit {
 
     /// The outputs for a row, of models with several.
     pub(crate) fn outputs(&self, row: Row<'_>, point: &[f64]) -> Option<Vec<f64>> {
-        Some(self.classes()?.outputs(row, point))
+        let classes = self.classes()?;
+        if self.perceptron.is_some() {
+            return Some(self.mlp(point)?.outputs_of(row, point));
+        }
+        Some(classes.outputs(row, point))
+    }
+
+    /// The public facts of a run on so many records. A perceptron has no Lipschitz constant.
+    pub(crate) fn facts(
+        &self,
+        (records, adjacency): (u64, Adjacency),
+        (features, row_norm): (usize, f64),
+        label_bound: Option<f64>,
+    ) -> Result<PublicFacts, PlanError> {
+        let constants = self.constants(row_norm, label_bound);
+        let facts = PublicFacts {
+            records,
+            dim: self.dim(features),
+            adjacency,
+            lipschitz: constants.lipschitz,
+            smoothness: constants.smoothness,
+            initial_gap: constants.initial_gap,
+            row_norm,
+            convexity: constants.convexity,
+        };
+        match self.perceptron {
+            Some(_) => facts.check_clipped()?,
+            None => facts.check_lipschitz()?,
+        }
+        Ok(facts)
+    }
+
+    /// Refuses more weights than memory holds.
+    pub(crate) fn check_size(&self, features: usize) -> Result<(), CliError> {
+        match &self.perceptron {
+            Some(perceptron) => perceptron.check(features, self.head),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses solvers that are planned by constants, and claims that no solver of a perceptron uses. `able`: those that need none.
+    pub(crate) fn check_solver(
+        &self,
+        solver: Option<&'static Solver>,
+        claims: &[(&'static str, bool)],
+        able: &str,
+    ) -> Result<(), CliError> {
+        let Some(perceptron) = &self.perceptron else {
+            return Ok(());
+        };
+        if let Some(solver) = solver.filter(|solver| !solver.needs.no_constants) {
+            let fixed = match (perceptron.hidden.one(), self.classes()) {
+                (Some(units), None) => {
+                    format!(", or --output-weights fixed with --hidden {units}, which has one")
+                }
+                _ => String::new(),
+            };
+            let problem = format!(
+                "{solver} is planned by a Lipschitz constant of the loss, and a perceptron whose output weights are trained has none;                  take auto, {able}{fixed}"
+            );
+            return Err(CliError::flag("--solver", problem));
+        }
+        match claims.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((flag, _)) => Err(CliError::flag(
+                flag,
+                "no solver of a perceptron has a use for it: nothing is proven of one",
+            )),
+        }
+    }
+
+    /// Units for planners, of what has no constants.
+    pub(crate) fn typical(&self, dim: usize, row_norm: f64) -> Option<TypicalConstants> {
+        let perceptron = self.perceptron?;
+        let mlp = perceptron.of_point(dim, self.head)?;
+        perceptron.typical(*mlp.sizes().first()?, self.head, row_norm)
     }
 }
 
@@ -378,6 +555,7 @@ mod tests {
         let row_norm = 2.0;
         let none = NetworkArgs {
             hidden: None,
+            output_weights: None,
             activation: Activation::Relu,
         };
         for phi in Glm::SMOOTH {

@@ -40,6 +40,7 @@ mod objective;
 mod order;
 mod outputs;
 mod paths;
+mod perceptron;
 mod plan;
 mod population;
 mod predict;

@@ -14,12 +14,13 @@ use crate::evaluated::Evaluated;
 use crate::fit::{Fit, Head};
 use crate::loss::{self, LossName};
 use crate::objective::Objective;
+use crate::perceptron::Perceptron;
 use crate::second_order::SecondOrder;
 use crate::statement::Statement;
 
 const FORMAT: &str = "dpopt-model-1";
 
-/// A linear model of a table, of several classes too, a network with one hidden layer, or a factor.
+/// A linear model of a table, of several classes too, a network with one hidden layer, a perceptron, or a factor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Model {
     format: String,
@@ -34,6 +35,9 @@ pub(crate) struct Model {
     /// None for a linear model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hidden: Option<Hidden>,
+    /// None for other models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    perceptron: Option<Layers>,
     /// Of a quadratic loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     factor: Option<Factor>,
@@ -84,6 +88,81 @@ struct Hidden {
     /// Of the weights that the run started from; none where it went on from a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     start_seed: Option<u64>,
+}
+
+/// A perceptron: the weights of a feature are those of the first layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Layers {
+    #[serde(flatten)]
+    of: Perceptron,
+    /// Of the weights that the run started from; none where it went on from a checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start_seed: Option<u64>,
+    /// Of the first layer.
+    biases: Vec<f64>,
+    /// Those after it, the last of which makes the outputs.
+    layers: Vec<Layer>,
+}
+
+/// From the units of one layer to those of the next: the sum of bias and weights times what the units make.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Layer {
+    /// For each unit that goes in, one for each that comes out.
+    pub(crate) weights: Vec<Vec<f64>>,
+    pub(crate) biases: Vec<f64>,
+}
+
+impl Layer {
+    /// As in a point: weights, then biases.
+    fn numbers(&self) -> impl Iterator<Item = f64> + '_ {
+        self.weights.iter().flatten().chain(&self.biases).copied()
+    }
+}
+
+impl Layers {
+    /// What follows the weights of the first layer in a point.
+    fn new(of: Perceptron, start_seed: Option<u64>, outputs: usize, rest: &[f64]) -> Self {
+        let mut widths = of.hidden.as_slice().iter().copied();
+        let mut inputs = widths.next().unwrap_or(0);
+        let (biases, mut rest) = rest.split_at_checked(inputs).unwrap_or((rest, &[]));
+        let mut layers = Vec::new();
+        for width in widths.chain([outputs]) {
+            let (weights, after) = rest.split_at_checked(inputs * width).unwrap_or((rest, &[]));
+            let (biases, after) = after.split_at_checked(width).unwrap_or((after, &[]));
+            layers.push(Layer {
+                weights: weights.chunks(width.max(1)).map(<[f64]>::to_vec).collect(),
+                biases: biases.to_vec(),
+            });
+            (rest, inputs) = (after, width);
+        }
+        let biases = biases.to_vec();
+        Self {
+            of,
+            start_seed,
+            biases,
+            layers,
+        }
+    }
+
+    /// Whether all layers are as wide as they should be, and all numbers are finite.
+    fn fits(&self, outputs: usize) -> bool {
+        let widths = self.of.hidden.as_slice();
+        let mut inputs = widths.first().copied().unwrap_or(0);
+        let after = widths.iter().copied().skip(1).chain([outputs]);
+        let shaped = self.biases.len() == inputs
+            && self.layers.len() == widths.len()
+            && self.layers.iter().zip(after).all(|(layer, width)| {
+                let rows = std::mem::replace(&mut inputs, width);
+                let full = layer.weights.iter().all(|row| row.len() == width);
+                layer.weights.len() == rows && full && layer.biases.len() == width
+            });
+        shaped && self.rest().all(f64::is_finite)
+    }
+
+    fn rest(&self) -> impl Iterator<Item = f64> + '_ {
+        let layers = self.layers.iter().flat_map(Layer::numbers);
+        self.biases.iter().copied().chain(layers)
+    }
 }
 
 /// A factor U: the score is ||U^T row||^2 - threshold.
@@ -147,7 +226,13 @@ impl Model {
         let names = schema.feature_names().into_iter();
         let width = fit.width();
         let of_classes;
-        let point = match fit.classes() {
+        let first = width.saturating_mul(schema.dim());
+        let (point, rest) = point.split_at_checked(first).unwrap_or((point, &[]));
+        let outputs = fit.classes().map_or(1, |of| of.classes());
+        let perceptron = fit
+            .perceptron
+            .map(|of| Layers::new(of, fit.seed, outputs, rest));
+        let point = match fit.classes().filter(|_| perceptron.is_none()) {
             // A point has the weights of a class together.
             Some(_) => {
                 let features = point.len() / width;
@@ -161,8 +246,8 @@ impl Model {
             .zip(point.chunks(width))
             .map(|(feature, weights)| Weight {
                 feature,
-                weight: match (fit.network, fit.link, weights) {
-                    (None, None, [weight]) => Weights::One(*weight),
+                weight: match weights {
+                    [weight] if fit.is_linear_score() => Weights::One(*weight),
                     _ => Weights::OfUnits(weights.to_vec()),
                 },
             })
@@ -179,6 +264,7 @@ impl Model {
                 network,
                 start_seed: fit.seed,
             }),
+            perceptron,
             factor: fit.link.and_then(|link| Factor::new(link, fit.seed)),
             privacy,
             schema,
@@ -250,7 +336,17 @@ impl Model {
                 "its classes are not those of its schema's label".to_owned()
             ));
         }
+        if let Some(layers) = &model.perceptron {
+            let outputs = several.map_or(1, |several| several.values.len());
+            if network.is_some() || link.is_some() || !layers.fits(outputs) {
+                return Err(bad(
+                    "the layers of its perceptron do not fit together".to_owned()
+                ));
+            }
+        }
+        let first = model.perceptron.as_ref().map(|of| of.of.hidden.as_slice());
         let width = match (network, &link, several) {
+            _ if first.is_some() => first.and_then(<[usize]>::first).copied().unwrap_or(0),
             (Some(network), ..) => network.units(),
             (None, Some(link), _) => link.rank(),
             (None, None, Some(several)) => several.values.len(),
@@ -273,12 +369,26 @@ impl Model {
     /// Seed of the weights that the run started from, where it did not start at 0 or at a checkpoint.
     pub(crate) fn start_seed(&self) -> Option<u64> {
         let hidden = self.hidden.as_ref().and_then(|hidden| hidden.start_seed);
-        hidden.or_else(|| self.factor.and_then(|factor| factor.start_seed))
+        let perceptron = self.perceptron.as_ref().and_then(|of| of.start_seed);
+        hidden
+            .or(perceptron)
+            .or_else(|| self.factor.and_then(|factor| factor.start_seed))
     }
 
     /// Whether it has hidden units.
     pub(crate) fn is_network(&self) -> bool {
         self.hidden.is_some()
+    }
+
+    /// Whether it is a perceptron, all of whose weights were trained.
+    pub(crate) fn is_perceptron(&self) -> bool {
+        self.perceptron.is_some()
+    }
+
+    /// The biases of a perceptron's first layer, and its other layers.
+    pub(crate) fn layers(&self) -> Option<(&[f64], &[Layer])> {
+        let of = self.perceptron.as_ref()?;
+        Some((&of.biases, &of.layers))
     }
 
     /// The loss of a factor, where it is one.
@@ -292,6 +402,10 @@ impl Model {
     /// All weights: those of a feature together, or of several classes those of a class.
     pub(crate) fn point(&self) -> Vec<f64> {
         let weights = || self.weights.iter().map(|weight| weight.weight.all());
+        if let Some(layers) = &self.perceptron {
+            let first = weights().flatten().copied();
+            return first.chain(layers.rest()).collect();
+        }
         match &self.classes {
             Some(classes) => (0..classes.len())
                 .flat_map(|class| weights().filter_map(move |of| of.get(class).copied()))
@@ -310,6 +424,7 @@ impl Model {
         Some(Fit {
             head,
             network: self.hidden.as_ref().map(|hidden| hidden.network),
+            perceptron: self.perceptron.as_ref().map(|layers| layers.of),
             // Checked when it was read.
             link: self.link().ok().flatten(),
             seed: None,

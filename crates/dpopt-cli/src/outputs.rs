@@ -206,7 +206,7 @@ impl Outputs<'_> {
 
     /// By name, where there is one for each feature.
     fn weights(&self) -> Vec<(String, f64)> {
-        if self.fit.width() > 1 {
+        if !self.fit.is_linear_score() {
             return Vec::new();
         }
         let names = self.schema.feature_names().into_iter();

@@ -20,6 +20,7 @@ use crate::fit::{Fit, NetworkArgs};
 use crate::loss::{LinkArgs, LossName};
 use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
+use crate::perceptron::Perceptron;
 use crate::population::{self, Compared};
 use crate::sosp_args::How;
 use crate::statement::{rounded_up, scientific};
@@ -34,7 +35,7 @@ pub(crate) struct PlanArgs {
     /// Number of records; under add-remove the declared public size
     #[arg(long, visible_alias = "public-records", value_name = "N", value_parser = args::count, allow_hyphen_values = true)]
     records: u64,
-    /// Number of features; with --hidden K, or a quadratic loss of --rank K, there are K times as many parameters
+    /// Number of features; with --hidden K, or a quadratic loss of --rank K, there are K times as many parameters, of a perceptron more
     #[arg(long, required_unless_present = "schema", value_name = "D", value_parser = args::count, allow_hyphen_values = true)]
     dim: Option<u64>,
     /// Public schema of a table, which says how many features its rows have and how long they are; no table is read
@@ -97,6 +98,8 @@ struct Json<'a> {
     dim: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    perceptron: Option<Perceptron>,
     #[serde(skip_serializing_if = "Option::is_none")]
     activation: Option<Activation>,
     adjacency: Adjacency,
@@ -165,6 +168,15 @@ impl PlanArgs {
         }
         // A schema's labels are -1 and 1, or between.
         let (features, row_norm) = self.row()?;
+        fit.check_size(features)?;
+        if fit.perceptron.is_some() {
+            if let Some((flag, _)) = named.iter().find(|(_, given)| given.is_some()) {
+                let problem = "a perceptron whose output weights are trained has no constants";
+                return Err(CliError::flag(flag, problem));
+            }
+            let of = (self.records, self.adjacency);
+            return Ok(fit.facts(of, (features, row_norm), Some(1.0))?);
+        }
         let derived = fit.constants(row_norm, Some(1.0));
         let dim = fit.dim(features);
         let facts = PublicFacts {
@@ -323,6 +335,7 @@ pub(crate) fn show(
         records: facts.records,
         dim: facts.dim,
         hidden: fit.network.map(|network| network.units()),
+        perceptron: fit.perceptron,
         activation: fit.network.map(|network| network.activation()),
         adjacency: facts.adjacency,
         epsilon,

@@ -34,6 +34,10 @@ pub(crate) struct Population {
 }
 
 fn check_fit(fit: &Fit) -> Result<(), CliError> {
+    if fit.perceptron.is_some() {
+        let problem = "a perceptron has no constants, and nothing is proven of one";
+        return Err(CliError::flag("--population", problem));
+    }
     if fit.classes().is_some() {
         let problem = "the bound for all points at once is proven for losses of one output";
         return Err(CliError::flag("--population", problem));

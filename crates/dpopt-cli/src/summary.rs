@@ -22,6 +22,7 @@ use crate::fit::Fit;
 use crate::loss::LossName;
 use crate::model::{Model, Trained};
 use crate::order;
+use crate::perceptron::Perceptron;
 use crate::population::{Claimed, Population};
 use crate::second_order::SecondOrder;
 use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
@@ -77,7 +78,7 @@ impl Times {
 pub(crate) fn learnt_nothing(resumed: bool, fit: &Fit) -> &'static str {
     if resumed {
         "nothing was learnt: the result is the checkpoint's point, as it was before the run"
-    } else if fit.network.is_some() {
+    } else if fit.network.is_some() || fit.perceptron.is_some() {
         "nothing was learnt: the result is the starting point, whose output is 0 for every record"
     } else if fit.link.is_some() && fit.seed.is_some() {
         "nothing was learnt: the result is the factor that the run started from"
@@ -95,6 +96,8 @@ struct Json<'a> {
     objective: Option<&'a Trained>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    perceptron: Option<Perceptron>,
     #[serde(skip_serializing_if = "Option::is_none")]
     activation: Option<Activation>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,8 +184,9 @@ impl Summary<'_> {
             loss: self.fit.name(),
             objective: self.objective,
             hidden: self.fit.network.map(|network| network.units()),
+            perceptron: self.fit.perceptron,
             activation: self.fit.network.map(|network| network.activation()),
-            hidden_seed: self.fit.network.and(self.fit.seed),
+            hidden_seed: self.fit.seed.filter(|_| self.fit.link.is_none()),
             rank: self.fit.link.map(|link| link.rank()),
             ball: self.fit.link.map(|link| link.ball()),
             factor_seed: self.fit.link.and(self.fit.seed),
@@ -253,17 +257,23 @@ impl Summary<'_> {
             "           {} {size}, {} {}, {} loss{}",
             self.facts.records,
             self.facts.dim,
-            if self.fit.width() > 1 {
-                "weights"
-            } else {
+            if self.fit.is_linear_score() {
                 "features"
+            } else {
+                "weights"
             },
             self.fit.name(),
-            self.fit.network.map_or(String::new(), |network| format!(
-                " of {} hidden units ({})",
-                network.units(),
-                network.activation()
-            ))
+            match (self.fit.network, self.fit.perceptron) {
+                (Some(network), _) => format!(
+                    " of {} hidden units ({})",
+                    network.units(),
+                    network.activation()
+                ),
+                (None, Some(Perceptron { hidden, activation })) => {
+                    format!(" of a perceptron with {hidden} hidden units ({activation})")
+                }
+                (None, None) => String::new(),
+            }
         )?;
         if let Some(order) = order::in_words(self.order, self.chosen.solver) {
             writeln!(out, "Order      {order}")?;

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dpopt::data::formats::Format;
 use dpopt::data::tabular::Groups;
-use dpopt::nonconvex::{Budget, PublicFacts, Stop};
+use dpopt::nonconvex::{Budget, Stop};
 use dpopt::privacy::{Adjacency, Checkpoint, Curator, Delta, Epsilon};
 
 use crate::args::{self, AnySolver, SolverArg};
@@ -332,12 +332,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let (data, held_out) = args
         .hold_out
         .split((data, source.schema.label()), epsilon, delta)?;
-    let facts = PublicFacts::glm(
-        data.public_records(),
-        fit.dim(data.dim()),
-        data.adjacency(),
-        data.row_norm(),
-        fit.constants(data.row_norm(), data.label_bound()),
+    let facts = fit.facts(
+        (data.public_records(), data.adjacency()),
+        (data.dim(), data.row_norm()),
+        data.label_bound(),
     )?;
     if let Some(checkpoint) = &checkpoint {
         CheckpointArgs::check_point(checkpoint, &fit, facts.dim)?;

@@ -89,6 +89,7 @@ pub struct Choice {
 /// Picks a solver by a public rule and plans it.
 ///
 /// # Formula
+/// 0. Losses without a Lipschitz constant: [`DP_SGD`](crate::DP_SGD), in the units of [`ExtraFacts::typical`].
 /// 1. Losses with kinks and a [Goldstein radius](ExtraFacts::goldstein_radius): of the solvers that take part at a radius, those whose
 ///    bound is at most 1.25 times the least, and of these the one with the fewest per-record gradients. Where all are vacuous
 ///    [`NOISY_GD`](crate::NOISY_GD), which states no bound.
@@ -115,6 +116,13 @@ pub fn auto(
             reason,
         })
     };
+    if facts.lipschitz.is_infinite() {
+        return Ok(Choice {
+            solver: &DP_SGD,
+            plan: DP_SGD.plan(facts, extra, budget, limits)?,
+            reason: AutoReason::NoConstants,
+        });
+    }
     let kinks = facts.smoothness.is_infinite();
     if kinks && extra.goldstein_radius.is_some() {
         return match at_radius(facts, extra, budget, limits)? {
@@ -206,6 +214,8 @@ pub enum AutoReason {
     Kinks,
     /// No bound says anything at this size and budget.
     NoBoundHolds,
+    /// The loss has no Lipschitz constant.
+    NoConstants,
 }
 
 impl std::fmt::Display for AutoReason {
@@ -223,6 +233,9 @@ impl std::fmt::Display for AutoReason {
             }
             AutoReason::Kinks => {
                 "the loss has kinks, and no Goldstein radius was given at which something could be proven, so the plan states no bound"
+            }
+            AutoReason::NoConstants => {
+                "the loss has no Lipschitz constant, so that no solver has a bound, and samples cost the fewest passes"
             }
             AutoReason::NoBoundHolds => {
                 "neither spiderboost's nor noisy-gd-theory's proven bound says anything for these public facts, so the plan states none"

@@ -93,15 +93,28 @@ impl PublicFacts {
     /// # Errors
     /// [`PlanError::BadFact`].
     pub fn check_lipschitz(&self) -> Result<(), PlanError> {
+        PlanError::positive("lipschitz", self.lipschitz)?;
+        self.check_clipped()
+    }
+
+    /// Checks what every problem has: that the facts are positive finite numbers, but for the constants and the bound on rows, which may
+    /// be infinite. A plan without a bound, with a clip radius of its own, rests on no more.
+    ///
+    /// # Errors
+    /// [`PlanError::BadFact`].
+    pub fn check_clipped(&self) -> Result<(), PlanError> {
         for (name, value) in [
             ("records", self.records as f64),
             ("dim", self.dim as f64),
-            ("lipschitz", self.lipschitz),
             ("initial_gap", self.initial_gap),
         ] {
             PlanError::positive(name, value)?;
         }
-        for (name, value) in [("smoothness", self.smoothness), ("row_norm", self.row_norm)] {
+        for (name, value) in [
+            ("lipschitz", self.lipschitz),
+            ("smoothness", self.smoothness),
+            ("row_norm", self.row_norm),
+        ] {
             // NaN must be refused.
             if !(value > 0.0) {
                 return Err(PlanError::BadFact { name, value });

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::{
-    ConvexGlm, Differentiable, Examples, Glm, Network, Offers, OutputPerturbed, PrivateData,
+    ConvexGlm, Differentiable, Examples, Glm, Mlp, Network, Offers, OutputPerturbed, PrivateData,
     PrivateMean, QuadraticLink, Softmax,
 };
 use dpopt_privacy::Curator;
@@ -12,7 +12,7 @@ use crate::outcome::{Observer, Outcome};
 use crate::plan::Plan;
 use crate::run::{Run, RunError};
 
-/// Records and a generalised linear loss, or that of a network, of a quadratic link or of several classes, to run a plan on, and the
+/// Records and a generalised linear loss, or that of a network, of a quadratic link, of several classes or of a perceptron, to run a plan on, and the
 /// curator that pays. For other losses, and to keep the oracle, see [`Plan::run`].
 pub struct GlmRun<'a> {
     data: &'a PrivateData,
@@ -28,6 +28,7 @@ pub struct GlmRun<'a> {
 enum Compared {
     One(Glm),
     Classes(Softmax),
+    Perceptron(Mlp),
 }
 
 /// What the oracles of models that are no loss of one inner product can't answer: passes with output perturbation, and averages along rows.
@@ -52,6 +53,12 @@ impl<'a> GlmRun<'a> {
     #[must_use]
     pub fn of_classes(data: &'a PrivateData, classes: Softmax, curator: Curator) -> Self {
         Self::scored(data, Compared::Classes(classes), curator)
+    }
+
+    /// As [`GlmRun::new`], with the loss of a perceptron of as many inputs as rows have features. It has no network and no link.
+    #[must_use]
+    pub fn of_perceptron(data: &'a PrivateData, perceptron: Mlp, curator: Curator) -> Self {
+        Self::scored(data, Compared::Perceptron(perceptron), curator)
     }
 
     fn scored(data: &'a PrivateData, loss: Compared, curator: Curator) -> Self {
@@ -101,7 +108,7 @@ impl<'a> GlmRun<'a> {
     /// the embedded records; its point is lifted, and its observer sees points of the embedded problem.
     ///
     /// # Errors
-    /// [`RunError`]; what was released before it stays charged. [`RunError::OtherHead`] for a network or a link of another loss; [`RunError::NotOneProduct`] for several classes too; [`RunError::NotConvexSmooth`] and
+    /// [`RunError`]; what was released before it stays charged. [`RunError::OtherHead`] for a network or a link of another loss; [`RunError::NotOneProduct`] for several classes and perceptrons too; [`RunError::NotConvexSmooth`] and
     /// [`dpopt_oracle::EstimatorError::InAFile`] for passes that can't be made.
     pub fn run(
         self,
@@ -116,13 +123,18 @@ impl<'a> GlmRun<'a> {
         }
         let data = embedded.as_ref().unwrap_or(self.data);
         let run = Run::new(observer).starting_at(self.start);
+        let one_product = matches!(self.loss, Compared::One(_));
+        if !one_product && (embedded.is_some() || needs_one_product(plan)) {
+            let solver = plan.name();
+            return Err(RunError::NotOneProduct { solver });
+        }
         let loss = match self.loss {
             Compared::One(loss) => loss,
+            Compared::Perceptron(perceptron) => {
+                let means = PrivateMean::new(data, perceptron, self.curator)?.with_hessians();
+                return on_means(means.with_threads(self.threads), plan, run);
+            }
             Compared::Classes(classes) => {
-                let solver = plan.name();
-                if embedded.is_some() || needs_one_product(plan) {
-                    return Err(RunError::NotOneProduct { solver });
-                }
                 let means = PrivateMean::new(data, classes, self.curator)?.with_hessians();
                 return on_means(means.with_threads(self.threads), plan, run);
             }

@@ -42,7 +42,7 @@ pub use plan::{Item, Plan, Value};
 pub use rank::PublicRank;
 pub use registry::{
     Auto, BoundedValues, ExtraFacts, HessianFacts, LibraryPlan, Limits, Needs, Planner, Solver,
-    UnknownSolver, find, names,
+    TypicalConstants, UnknownSolver, find, names,
 };
 pub use run::{Asked, Closing, Run, RunError, Walk, in_stock, paid};
 pub use second_order::{SecondOrderTargets, WalkConstants};

@@ -63,6 +63,8 @@ pub struct Needs {
     pub positions: bool,
     /// Records in memory.
     pub memory: bool,
+    /// No constants of the loss: it can be planned in the units of [`ExtraFacts::typical`].
+    pub no_constants: bool,
 }
 
 impl Needs {
@@ -76,6 +78,7 @@ impl Needs {
         convex: false,
         positions: false,
         memory: false,
+        no_constants: false,
     };
 }
 
@@ -121,6 +124,38 @@ pub struct ExtraFacts {
     pub second_order: Option<SecondOrderTargets>,
     /// By which errors a walk of one pass is planned; none: typical ones. A choice, not a fact.
     pub walk_constants: Option<WalkConstants>,
+    /// Units, of a loss that has no Lipschitz constant, for plans that state no bound.
+    pub typical: Option<TypicalConstants>,
+}
+
+/// What stands in for the constants of a loss that has none: those of a linear model whose rows are as long as the slopes of the outputs
+/// are at typical weights. They bound nothing: planners without a bound take clip radii and steps from them, and no plan states anything
+/// by them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct TypicalConstants {
+    /// In the place of L0.
+    pub lipschitz: f64,
+    /// In the place of L1; infinite for a head with kinks.
+    pub smoothness: f64,
+    /// In the place of X.
+    pub row_norm: f64,
+}
+
+impl ExtraFacts {
+    /// The facts that a plan without a bound takes its units from: those of the problem where it has a Lipschitz constant, and otherwise
+    /// with [`ExtraFacts::typical`] in their place.
+    #[must_use]
+    pub fn units(&self, facts: &PublicFacts) -> PublicFacts {
+        match self.typical {
+            Some(typical) if facts.lipschitz.is_infinite() => PublicFacts {
+                lipschitz: typical.lipschitz,
+                smoothness: typical.smoothness,
+                row_norm: typical.row_norm,
+                ..*facts
+            },
+            _ => *facts,
+        }
+    }
 }
 
 /// What is known of the Hessians of records.

@@ -7,7 +7,7 @@ use dpopt::oracle::Glm;
 use serde::Serialize;
 
 use super::score::{Head, Score};
-use crate::model::Model;
+use crate::model::{Layer, Model};
 use crate::statement::Statement;
 
 const FORMAT: &str = "dpopt-flat-1";
@@ -84,6 +84,12 @@ enum HeadJson<'a> {
         activation: String,
         output_weights: &'a [f64],
     },
+    /// The outputs of a layer, through the activation, times the weights of the next (a row for each input) and its biases.
+    Perceptron {
+        activation: String,
+        biases: &'a [f64],
+        layers: &'a [Layer],
+    },
     Factor {
         threshold: f64,
     },
@@ -131,6 +137,15 @@ impl<'a> Flat<'a> {
                 } => HeadJson::Network {
                     activation: activation.to_string(),
                     output_weights,
+                },
+                Head::Perceptron {
+                    activation,
+                    biases,
+                    layers,
+                } => HeadJson::Perceptron {
+                    activation: activation.to_string(),
+                    biases,
+                    layers,
                 },
                 Head::Factor { threshold } => HeadJson::Factor {
                     threshold: *threshold,

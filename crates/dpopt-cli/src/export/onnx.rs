@@ -47,16 +47,37 @@ pub(super) fn encoded(model: &Model, score: &Score) -> Result<Vec<u8>, OnnxError
     graph.constant("weights", &[features, outputs], &matrix);
     graph.node("MatMul", &["row", "weights"], "products");
     let (last, width) = match &score.head {
-        Head::Linear => ("products", 1),
-        Head::Classes => ("products", outputs),
+        Head::Linear => ("products".to_owned(), 1),
+        Head::Classes => ("products".to_owned(), outputs),
         Head::Network {
             activation,
             output_weights,
         } => {
-            graph.activation(*activation)?;
+            graph.activation(*activation, "products", "active")?;
             graph.constant("output_weights", &[outputs, 1], output_weights);
             graph.node("MatMul", &["active", "output_weights"], "outputs");
-            ("outputs", 1)
+            ("outputs".to_owned(), 1)
+        }
+        Head::Perceptron {
+            activation,
+            biases,
+            layers,
+        } => {
+            graph.constant("biases", &[1, outputs], biases);
+            graph.node("Add", &["products", "biases"], "layer1");
+            let (mut last, mut width) = ("layer1".to_owned(), outputs);
+            for (k, layer) in layers.iter().enumerate() {
+                let named = |what: &str| format!("{what}{}", k + 2);
+                let (inputs, active) = (width, format!("active{}", k + 1));
+                width = layer.biases.len();
+                graph.activation(*activation, &last, &active)?;
+                graph.constant(&named("weights"), &[inputs, width], &layer.weights.concat());
+                graph.constant(&named("biases"), &[1, width], &layer.biases);
+                let of = [&*active, &named("weights"), &named("biases")];
+                last = named("layer");
+                graph.node("Gemm", &of, &last);
+            }
+            (last, width)
         }
         Head::Factor { threshold } => {
             graph.node("Mul", &["products", "products"], "squares");
@@ -64,18 +85,18 @@ pub(super) fn encoded(model: &Model, score: &Score) -> Result<Vec<u8>, OnnxError
             graph.node("MatMul", &["squares", "ones"], "square");
             graph.constant("threshold", &[1, 1], &[*threshold]);
             graph.node("Sub", &["square", "threshold"], "above");
-            ("above", 1)
+            ("above".to_owned(), 1)
         }
     };
     let label = model.schema.label();
     if let Some(range) = label.range() {
         graph.constant("half", &[1, 1], &[range.half()]);
         graph.constant("middle", &[1, 1], &[range.number(0.0)]);
-        graph.node("Mul", &[last, "half"], "scaled");
+        graph.node("Mul", &[&*last, "half"], "scaled");
         graph.node("Add", &["scaled", "middle"], "prediction");
         graph.output("prediction", 1);
     } else {
-        graph.node("Identity", &[last], "score");
+        graph.node("Identity", &[&*last], "score");
         graph.output("score", width);
         if label.several().is_some() {
             graph.node_with("Softmax", &["score"], "probability", &[integer("axis", 1)]);
@@ -161,27 +182,27 @@ impl Graph {
         self.outputs.push(value(name, width));
     }
 
-    /// `active`: what the hidden units make of `products`.
-    fn activation(&mut self, activation: Activation) -> Result<(), OnnxError> {
-        let (z, out) = ("products", "active");
+    /// `out`: what hidden units make of `z`.
+    fn activation(&mut self, activation: Activation, z: &str, out: &str) -> Result<(), OnnxError> {
+        let named = |what: &str| format!("{what} of {z}");
         match activation {
             Activation::Relu => self.node("Relu", &[z], out),
             Activation::Tanh => self.node("Tanh", &[z], out),
             Activation::Sigmoid => self.node("Sigmoid", &[z], out),
             Activation::Silu => {
-                self.node("Sigmoid", &[z], "gate");
-                self.node("Mul", &[z, "gate"], out);
+                self.node("Sigmoid", &[z], &named("gate"));
+                self.node("Mul", &[z, &named("gate")], out);
             }
             Activation::Softplus => {
                 // max(z, 0) + ln(1 + e^-|z|)
-                self.constant("one", &[1, 1], &[1.0]);
-                self.node("Abs", &[z], "size");
-                self.node("Neg", &["size"], "minus");
-                self.node("Exp", &["minus"], "small");
-                self.node("Add", &["small", "one"], "sum");
-                self.node("Log", &["sum"], "log");
-                self.node("Relu", &[z], "positive");
-                self.node("Add", &["positive", "log"], out);
+                self.constant(&named("one"), &[1, 1], &[1.0]);
+                self.node("Abs", &[z], &named("size"));
+                self.node("Neg", &[&named("size")], &named("minus"));
+                self.node("Exp", &[&named("minus")], &named("small"));
+                self.node("Add", &[&named("small"), &named("one")], &named("sum"));
+                self.node("Log", &[&named("sum")], &named("log"));
+                self.node("Relu", &[z], &named("positive"));
+                self.node("Add", &[&named("positive"), &named("log")], out);
             }
             other => return Err(OnnxError::Activation(other)),
         }

@@ -2,7 +2,7 @@
 
 use dpopt::oracle::Activation;
 
-use crate::model::Model;
+use crate::model::{Layer, Model};
 
 /// A model that can't be taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +36,12 @@ pub(super) enum Head {
         activation: Activation,
         output_weights: Vec<f64>,
     },
+    /// Layer after layer: z and the biases through the activation into the next, the last without one.
+    Perceptron {
+        activation: Activation,
+        biases: Vec<f64>,
+        layers: Vec<Layer>,
+    },
     /// sum_j z_j^2 - threshold.
     Factor { threshold: f64 },
 }
@@ -43,7 +49,11 @@ pub(super) enum Head {
 impl Score {
     pub(super) fn of(model: &Model) -> Result<Self, ScoreError> {
         let fit = model.fit().ok_or(ScoreError::Loss)?;
-        let (point, features, outputs) = (model.point(), model.schema.dim(), fit.width());
+        let (mut point, features, outputs) = (model.point(), model.schema.dim(), fit.width());
+        if fit.perceptron.is_some() {
+            // The first layer; the others are heads.
+            point.truncate(features.saturating_mul(outputs));
+        }
         if features == 0 || outputs == 0 || point.len() != features * outputs {
             return Err(ScoreError::Shape {
                 weights: point.len(),
@@ -52,12 +62,20 @@ impl Score {
             });
         }
         // The weights of a class stand together; otherwise those of a feature do.
-        let rows = if fit.classes().is_some() {
+        let rows = if fit.perceptron.is_none() && fit.classes().is_some() {
             point.chunks(features).map(<[f64]>::to_vec).collect()
         } else {
             let row = |j: usize| point.iter().skip(j).step_by(outputs).copied().collect();
             (0..outputs).map(row).collect()
         };
+        if let (Some((biases, layers)), Some(of)) = (model.layers(), fit.perceptron) {
+            let head = Head::Perceptron {
+                activation: of.activation,
+                biases: biases.to_vec(),
+                layers: layers.to_vec(),
+            };
+            return Ok(Self { rows, head });
+        }
         let head = match (fit.network, fit.link, fit.classes()) {
             (Some(network), ..) => Head::Network {
                 activation: network.activation(),

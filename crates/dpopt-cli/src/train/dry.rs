@@ -1,6 +1,6 @@
 //! `dpopt train --dry-run`: the plan of a run, and no run.
 
-use dpopt::nonconvex::{Budget, PublicFacts};
+use dpopt::nonconvex::Budget;
 use dpopt::privacy::{Delta, Epsilon};
 
 use super::records::{Reading, private_data};
@@ -48,13 +48,12 @@ impl TrainArgs {
             .hold_out
             .planned((records, schema.label()), self.adjacency, &budget)?;
         let row_norm = schema.row_norm();
-        let facts = PublicFacts::glm(
-            held.as_ref().map_or(records, |(rest, _)| *rest),
-            fit.dim(schema.dim()),
-            self.adjacency,
-            row_norm,
-            // A schema's labels are -1 and 1, or between.
-            fit.constants(row_norm, Some(1.0)),
+        let records = held.as_ref().map_or(records, |(rest, _)| *rest);
+        // A schema's labels are -1 and 1, or between.
+        let facts = fit.facts(
+            (records, self.adjacency),
+            (schema.dim(), row_norm),
+            Some(1.0),
         )?;
         let chosen = self.how.choose(self.solver, &fit, &facts, &budget)?;
         self.check_extras(chosen.solver)?;

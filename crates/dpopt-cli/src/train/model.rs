@@ -13,6 +13,7 @@ impl TrainArgs {
         let fit = Fit::for_label(self.loss, &self.network, link, schema.label())?;
         self.population.check_fit(&fit)?;
         fit.check_ball(schema.row_norm())?;
+        fit.check_size(schema.dim())?;
         fit.check_projected(self.how.projects())?;
         Ok(fit)
     }

@@ -17,6 +17,7 @@ mod lost;
 mod objectives;
 mod pages;
 mod paperwork;
+mod perceptron;
 mod planning;
 mod quadratic;
 mod quantiles;

@@ -14,8 +14,10 @@ const SOLVER: &str = "dp-adam";
 pub static DP_ADAM: Solver = Solver {
     name: SOLVER,
     paper: "Kingma and Ba 2015; Tang, Shpilevskiy and Lecuyer 2024",
-    planner: |facts, _, budget, limits| {
-        Ok(Box::new(DpAdamPlan::new(facts, budget, limits.max_steps)?))
+    planner: |facts, extra, budget, limits| {
+        let units = extra.units(facts);
+        let plan = DpAdamPlan::in_units(facts, &units, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
     },
     ..DP_SGD
 };
@@ -57,9 +59,22 @@ impl DpAdamPlan {
     /// # Errors
     /// [`PlanError`].
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
-        let sgd = DpSgdPlan::new(facts, budget, max_steps)?;
+        Self::in_units(facts, facts, budget, max_steps)
+    }
+
+    /// As [`DpAdamPlan::new`], with the constants of `units` in the rule, as [`DpSgdPlan::in_units`].
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn in_units(
+        facts: &PublicFacts,
+        units: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        let sgd = DpSgdPlan::in_units(facts, units, budget, max_steps)?;
         let DpSgdSchedule { steps, clip, .. } = *sgd.schedule();
-        let horizon = Horizon::new(facts, budget.mu()?.get())?;
+        let horizon = Horizon::new(units, budget.mu()?.get())?;
         let step_size = horizon.reach / (steps as f64).sqrt();
         let releases = sgd.scheduled(|schedule| DpSgdSchedule {
             step_size,

@@ -17,21 +17,27 @@ pub static DP_SGD: Solver = Solver {
     name: SOLVER,
     summary: "generalised linear losses and networks, kinks or not",
     paper: "Abadi et al. 2016 (arXiv 1607.00133)",
-    needs: Needs::NOTHING,
+    needs: Needs {
+        no_constants: true,
+        ..Needs::NOTHING
+    },
     uses_rank: false,
     bound: None,
     auto: Auto::Never,
     theory_page: None,
     privacy_page: "privacy/estimator.md",
-    planner: |facts, _, budget, limits| {
-        Ok(Box::new(DpSgdPlan::new(facts, budget, limits.max_steps)?))
+    planner: |facts, extra, budget, limits| {
+        let units = extra.units(facts);
+        let plan = DpSgdPlan::in_units(facts, &units, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
     },
 };
 /// DP-SGD with a clip radius that goes down.
 pub static DP_SGD_DECAY: Solver = Solver {
     name: "dp-sgd-decay",
-    planner: |facts, _, budget, limits| {
-        let plan = DpSgdPlan::decaying(facts, budget, limits.max_steps)?;
+    planner: |facts, extra, budget, limits| {
+        let units = extra.units(facts);
+        let plan = DpSgdPlan::decaying_in_units(facts, &units, budget, limits.max_steps)?;
         Ok(Box::new(plan))
     },
     ..DP_SGD
@@ -101,13 +107,27 @@ impl DpSgdPlan {
     /// # Errors
     /// [`PlanError`].
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
+        Self::in_units(facts, facts, budget, max_steps)
+    }
+
+    /// As [`DpSgdPlan::new`], with the constants of `units` in the rule: of a loss that has none
+    /// ([`ExtraFacts::units`](dpopt_solver::ExtraFacts::units)).
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn in_units(
+        facts: &PublicFacts,
+        units: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
         let mu = budget.mu()?.get();
         let Horizon {
             clip,
             step_size,
             plain_steps,
             ..
-        } = Horizon::new(facts, mu)?;
+        } = Horizon::new(units, mu)?;
         let steps = ((1.0 - MOMENTUM) * plain_steps)
             .ceil()
             .clamp(1.0, max_steps.max(1) as f64) as u64;
@@ -132,9 +152,22 @@ impl DpSgdPlan {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
-        Self::new(facts, budget, max_steps)?
+        Self::decaying_in_units(facts, facts, budget, max_steps)
+    }
+
+    /// As [`DpSgdPlan::decaying`], with the constants of `units` in the rule.
+    ///
+    /// # Errors
+    /// [`PlanError`].
+    pub fn decaying_in_units(
+        facts: &PublicFacts,
+        units: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        Self::in_units(facts, units, budget, max_steps)?
             .scheduled(|schedule| DpSgdSchedule {
-                clip: facts.lipschitz,
+                clip: units.lipschitz,
                 ..schedule
             })
             .with_clip_decay(CLIP_DECAY)
@@ -174,7 +207,7 @@ impl DpSgdPlan {
         momentum: f64,
         clip: f64,
     ) -> Result<Self, PlanError> {
-        facts.check_lipschitz()?;
+        facts.check_clipped()?;
         check(steps, step_size, momentum, clip)?;
         let event = |z| spend(facts, z, sampling_rate, steps).event().clone();
         let (accountant, noise_multiplier) = budget.calibrated(facts.adjacency, event)?;

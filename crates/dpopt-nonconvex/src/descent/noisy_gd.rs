@@ -17,14 +17,18 @@ pub static NOISY_GD: Solver = Solver {
     name: SOLVER,
     summary: "generalised linear losses and networks, kinks or not",
     paper: "none: a rule of ours, docs/auto.md",
-    needs: Needs::NOTHING,
+    needs: Needs {
+        no_constants: true,
+        ..Needs::NOTHING
+    },
     uses_rank: false,
     bound: None,
     auto: Auto::Fallback,
     theory_page: None,
     privacy_page: "privacy/estimator.md",
-    planner: |facts, _, budget, limits| {
-        let plan = NoisyGdPlan::momentum(facts, budget, limits.max_steps)?;
+    planner: |facts, extra, budget, limits| {
+        let units = extra.units(facts);
+        let plan = NoisyGdPlan::momentum_in_units(facts, &units, budget, limits.max_steps)?;
         Ok(Box::new(plan))
     },
 };
@@ -163,12 +167,26 @@ impl NoisyGdPlan {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
+        Self::momentum_in_units(facts, facts, budget, max_steps)
+    }
+
+    /// As [`NoisyGdPlan::momentum`], with the constants of `units` in the rule: of a loss that has none
+    /// ([`ExtraFacts::units`](dpopt_solver::ExtraFacts::units)).
+    ///
+    /// # Errors
+    /// As [`NoisyGdPlan::momentum`].
+    pub fn momentum_in_units(
+        facts: &PublicFacts,
+        units: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
         let Horizon {
             clip,
             step_size,
             plain_steps: plain,
             ..
-        } = Horizon::new(facts, budget.mu()?.get())?;
+        } = Horizon::new(units, budget.mu()?.get())?;
         let c = TIME_CONSTANTS;
         let cap = max_steps.max(1) as f64;
         let (steps, momentum) = if plain <= c - 1.0 {

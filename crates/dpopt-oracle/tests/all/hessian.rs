@@ -215,6 +215,7 @@ fn products_in_a_pass_are_those_of_single_records() {
     for (sizes, head) in [
         (&[DIM, 3, 4, 2][..], Head::Softmax),
         (&[DIM, 3, 1], Head::Squared),
+        (&[DIM, 3, 1], Head::Scalar(Glm::Logistic)),
     ] {
         let mlp = || Mlp::new(sizes, Activation::Silu, head).unwrap();
         let exact = 2f64.powi(-19);

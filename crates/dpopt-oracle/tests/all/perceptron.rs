@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_linalg::{Design, Row, norm, norm_upper};
 use dpopt_oracle::{
-    Activation, Constants, Differentiable, Example, Examples, Head, Loss, Mlp, MlpError,
+    Activation, Constants, Differentiable, Example, Examples, Glm, Head, Loss, Mlp, MlpError,
     PrivateData, PrivateGradient, Segment, check_gradient,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, SamplingRate, Spend, Which};
@@ -52,6 +52,10 @@ fn networks() -> Vec<Mlp> {
             all.push(Mlp::new(sizes, activation, Head::Softmax).unwrap());
         }
         all.push(Mlp::new(&[INPUTS, 7, 1], activation, Head::Squared).unwrap());
+        // With the labels of records, 0 to 2, no residual is near a kink of these.
+        for phi in [Glm::Logistic, Glm::Welsch, Glm::Cauchy] {
+            all.push(Mlp::new(&[INPUTS, 7, 1], activation, Head::Scalar(phi)).unwrap());
+        }
     }
     all
 }
@@ -446,4 +450,61 @@ fn perceptrons_that_can_not_be_are_errors() {
         new(&[usize::MAX / 4, 2], Head::Softmax),
         MlpError::TooManyParameters
     );
+}
+
+/// From the start every output is 0 whatever the row, so that the gap is that of the head at 0, and a unit of the first layer receives
+/// something of root mean square 1 from a row as long as the bound: over 4,000 units the mean square of N(0, 1) numbers is within .1 of 1
+/// but for a chance below 1e-9 (uniform weights have shorter tails).
+#[test]
+fn starts_have_outputs_of_zero_and_units_that_receive_one() {
+    for activation in Activation::ALL {
+        let mlp = Mlp::new(&[INPUTS, 4000, 3, 2], activation, Head::Softmax).unwrap();
+        let point = mlp.start(2.5, 7);
+        assert_eq!(point.len(), mlp.parameters());
+        assert!(point != mlp.start(2.5, 8) && point == mlp.start(2.5, 7));
+        let row = [2.5 / (INPUTS as f64).sqrt(); INPUTS];
+        assert_eq!(mlp.outputs(&row, &point), [0.0, 0.0]);
+        let received = |j: usize| {
+            (0..INPUTS)
+                .map(|i| row[i] * point[i * 4000 + j])
+                .sum::<f64>()
+        };
+        let mean = (0..4000).map(|j| received(j).powi(2)).sum::<f64>() / 4000.0;
+        assert!((mean - 1.0).abs() < 0.1, "{activation}: {mean}");
+    }
+    // Two sizes make a linear model, which starts at the origin.
+    let linear = Mlp::new(&[INPUTS, 3], Activation::Relu, Head::Softmax).unwrap();
+    assert!(linear.start(1.0, 3).iter().all(|w| *w == 0.0));
+    // Its slope is the row and the 1 of the bias.
+    assert!((linear.typical_slope(3.0) - 10f64.sqrt()).abs() < 1e-12);
+}
+
+/// The typical slope is that of an output in all weights at random weights, to a factor of 1.5: difference quotients at 40 rows.
+#[test]
+fn the_typical_slope_is_typical() {
+    let mlp = Mlp::new(&[INPUTS, 60, 40, 1], Activation::Relu, Head::Squared).unwrap();
+    let mut next = uniforms(4);
+    let mut squares = 0.0;
+    for seed in 0..40 {
+        let mut point = mlp.initial_point(seed);
+        let row: Vec<f64> = (0..INPUTS).map(|_| next()).collect();
+        let size = norm(&row);
+        // Inputs of root mean square 1, as a start has them.
+        let row: [f64; INPUTS] =
+            std::array::from_fn(|i| row[i] * (INPUTS as f64 / 2.0).sqrt() / size);
+        let record = (row, 0.0f32);
+        let output = mlp.outputs(&row, &point)[0];
+        // The label moved so that the residual is 1: the gradient of the loss is that of the output.
+        let mut gradient = vec![0.0; mlp.parameters()];
+        let shifted = Example {
+            label: output - 1.0,
+            ..example(&record)
+        };
+        mlp.gradient(shifted, &point, &mut gradient);
+        squares += gradient.iter().map(|g| g * g).sum::<f64>() / 40.0;
+        point.clear();
+    }
+    let stated = mlp.typical_slope((INPUTS as f64 / 2.0).sqrt());
+    let ratio = squares.sqrt() / stated;
+    assert!((1.0 / 1.5..1.5).contains(&ratio), "{ratio}");
 }

@@ -142,6 +142,8 @@ fn of_perceptrons() {
         for (sizes, head) in [
             (&[DIM, 4, 3][..], Head::Softmax),
             (&[DIM, 4, 3, 1], Head::Squared),
+            (&[DIM, 4, 3, 1], Head::Scalar(Glm::Logistic)),
+            (&[DIM, 4, 1], Head::Scalar(Glm::Welsch)),
         ] {
             let loss = || Mlp::new(sizes, activation, head).unwrap();
             let data = |r: &_| private(Store::Dense, r, AddRemove);

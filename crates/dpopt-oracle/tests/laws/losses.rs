@@ -337,6 +337,8 @@ fn perceptrons() {
             (&[DIM, 9, 3][..], Head::Softmax),
             (&[DIM, 4, 1], Head::Squared),
             (&[DIM, 5, 4, 2], Head::Softmax),
+            (&[DIM, 4, 1], Head::Scalar(Glm::Logistic)),
+            (&[DIM, 4, 1], Head::Scalar(Glm::Absolute)),
         ] {
             let loss = || Mlp::new(sizes, activation, head).unwrap();
             let store = STORES[i % STORES.len()];

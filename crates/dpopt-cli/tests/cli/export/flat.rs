@@ -102,17 +102,42 @@ pub(super) fn answer(json: &Value, row: &[f64]) -> (Vec<f64>, String) {
         .map(dot)
         .collect();
     let head = &json["head"];
+    let act = |z: f64| match head["activation"].as_str().unwrap() {
+        "relu" => z.max(0.0),
+        "tanh" => z.tanh(),
+        "sigmoid" => 1.0 / (1.0 + (-z).exp()),
+        "softplus" => (1.0 + z.exp()).ln(),
+        "silu" => z / (1.0 + (-z).exp()),
+        other => panic!("{other}"),
+    };
+    let numbers = |of: &Value| -> Vec<f64> {
+        let all = of.as_array().unwrap().iter();
+        all.map(|x| x.as_f64().unwrap()).collect()
+    };
     let scores = match head["kind"].as_str().unwrap() {
         "factor" => vec![products.iter().map(|z| z * z).sum::<f64>() - number(head, "threshold")],
-        "network" => {
-            let act = |z: f64| match head["activation"].as_str().unwrap() {
-                "relu" => z.max(0.0),
-                "tanh" => z.tanh(),
-                "sigmoid" => 1.0 / (1.0 + (-z).exp()),
-                "softplus" => (1.0 + z.exp()).ln(),
-                "silu" => z / (1.0 + (-z).exp()),
-                other => panic!("{other}"),
+        "perceptron" => {
+            let plus = |z: Vec<f64>, b: Vec<f64>| -> Vec<f64> {
+                assert_eq!(z.len(), b.len());
+                z.iter().zip(b).map(|(z, b)| z + b).collect()
             };
+            let mut z = plus(products, numbers(&head["biases"]));
+            for layer in head["layers"].as_array().unwrap() {
+                let biases = numbers(&layer["biases"]);
+                let rows = layer["weights"].as_array().unwrap();
+                assert_eq!(rows.len(), z.len());
+                let mut next = vec![0.0; biases.len()];
+                for (row, z) in rows.iter().zip(&z) {
+                    let active = act(*z);
+                    for (next, w) in next.iter_mut().zip(numbers(row)) {
+                        *next += w * active;
+                    }
+                }
+                z = plus(next, biases);
+            }
+            z
+        }
+        "network" => {
             let out = head["output_weights"].as_array().unwrap().iter();
             vec![
                 out.zip(&products)

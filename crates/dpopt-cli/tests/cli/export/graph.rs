@@ -197,6 +197,14 @@ fn apply(node: &Node, inputs: &[&Matrix]) -> Matrix {
             let column = |j: usize| (0..*inner).map(|i| a[i] * b[i * columns + j]).sum();
             Matrix(*columns, (0..*columns).map(column).collect())
         }
+        "Gemm" => {
+            let (Matrix(inner, a), Matrix(columns, b)) = (inputs[0], inputs[1]);
+            let Matrix(_, c) = inputs[2];
+            assert_eq!((a.len(), b.len()), (*inner, inner * columns), "one row");
+            assert_eq!(c.len(), *columns);
+            let column = |j: usize| -> f64 { (0..*inner).map(|i| a[i] * b[i * columns + j]).sum() };
+            Matrix(*columns, (0..*columns).map(|j| column(j) + c[j]).collect())
+        }
         other => panic!("{other}"),
     }
 }

@@ -109,6 +109,16 @@ fn models() -> Vec<(String, Place)> {
     for activation in ["relu", "tanh", "sigmoid", "softplus", "silu"] {
         let flags = format!("--hidden 4 --activation {activation} --solver noisy-gd");
         all.push((activation.to_owned(), trained(&[], None, &flags)));
+        let flags = format!("--hidden 5,3 --activation {activation}");
+        let perceptron = trained(&[], Some(SEVERAL), &flags);
+        all.push((format!("perceptron of classes, {activation}"), perceptron));
+    }
+    for (flags, label) in [
+        ("--hidden 3 --output-weights trained", None),
+        ("--hidden 1,1,1,1 --loss hinge", None),
+        ("--hidden 4,2 --activation tanh", Some(NUMBER)),
+    ] {
+        all.push((format!("perceptron, {flags}"), trained(&[], label, flags)));
     }
     all
 }

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::loss::Glm;
+
 /// How outputs and label are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Head {
@@ -11,6 +13,8 @@ pub enum Head {
     Softmax,
     /// (z - y)^2 / 2, one output.
     Squared,
+    /// phi(z, y), one output.
+    Scalar(Glm),
 }
 
 impl Head {
@@ -18,7 +22,7 @@ impl Head {
     pub(super) fn accepts(self, label: f64, outputs: usize) -> bool {
         match self {
             Self::Softmax => label >= 0.0 && label < outputs as f64 && label.fract() == 0.0,
-            Self::Squared => label.is_finite(),
+            Self::Squared | Self::Scalar(_) => label.is_finite(),
         }
     }
 
@@ -32,6 +36,7 @@ impl Head {
                 total.ln() - (own - top)
             }
             Self::Squared => outputs.iter().map(|z| 0.5 * (z - label).powi(2)).sum(),
+            Self::Scalar(phi) => outputs.iter().map(|z| phi.value(*z, label)).sum(),
         }
     }
 
@@ -45,12 +50,18 @@ impl Head {
                 }
             }
             Self::Squared => outputs.iter_mut().for_each(|z| *z -= label),
+            Self::Scalar(phi) => outputs.iter_mut().for_each(|z| *z = phi.slope(*z, label)),
         }
     }
 
     /// [`Head::gradient`], and replaces movements of outputs by those of the gradient: the Hessian in the outputs, times them.
     pub(super) fn gradient_and_second(self, outputs: &mut [f64], moves: &mut [f64], label: f64) {
-        if self == Self::Squared {
+        if let Self::Scalar(phi) = self {
+            for (v, z) in moves.iter_mut().zip(&*outputs) {
+                *v *= phi.curvature(*z, label);
+            }
+        }
+        if self != Self::Softmax {
             self.gradient(outputs, label);
             return;
         }
@@ -65,9 +76,16 @@ impl Head {
     }
 
     /// Replaces the changes of outputs by that of the gradient, without cancellation.
-    pub(super) fn change(self, outputs: &[f64], changes: &mut [f64]) {
-        if self == Self::Squared {
-            return;
+    pub(super) fn change(self, outputs: &[f64], changes: &mut [f64], label: f64) {
+        match self {
+            Self::Softmax => {}
+            Self::Squared => return,
+            Self::Scalar(phi) => {
+                for (dz, z) in changes.iter_mut().zip(outputs) {
+                    *dz = phi.slope_change(*z, *dz, label);
+                }
+                return;
+            }
         }
         let mut p = outputs.to_vec();
         softmax(&mut p);
@@ -131,14 +149,14 @@ mod tests {
         let outputs = [1f64, 2.0, 5.0].map(f64::ln);
         for size in [2f64.powi(-30), 2f64.powi(-900)] {
             let mut changes = [size, 0.0, -size];
-            Head::Softmax.change(&outputs, &mut changes);
+            Head::Softmax.change(&outputs, &mut changes, 0.0);
             // (diag p - p p^T)(1, 0, -1): p.v = -1/2.
             for (dz, j) in changes.iter().zip([0.125 * 1.5, 0.25 * 0.5, -0.625 * 0.5]) {
                 assert!((dz / size - j).abs() < 1e-8);
             }
         }
         let mut large = [3.0, 0.0, -0.5];
-        Head::Softmax.change(&outputs, &mut large);
+        Head::Softmax.change(&outputs, &mut large, 0.0);
         let mut after = [1f64.ln() + 3.0, 2f64.ln(), 5f64.ln() - 0.5];
         softmax(&mut after);
         for ((dz, after), p) in large.iter().zip(after).zip([0.125, 0.25, 0.625]) {

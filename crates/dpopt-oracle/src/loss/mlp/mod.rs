@@ -40,6 +40,15 @@ impl Mlp {
         );
         record::Forward::of(self, features.to_vec(), point).outputs
     }
+
+    /// [`Mlp::outputs`] of a stored row; features beyond the inputs are left out.
+    ///
+    /// # Panics
+    /// When the point has another length.
+    #[must_use]
+    pub fn outputs_of(&self, row: dpopt_linalg::Row<'_>, point: &[f64]) -> Vec<f64> {
+        self.outputs(&record::features(self, row), point)
+    }
 }
 
 impl Loss for Mlp {

@@ -5,7 +5,7 @@ use super::head::Head;
 use crate::records::Example;
 
 /// A perceptron that can't be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MlpError {
     /// Fewer than two sizes.
@@ -22,7 +22,7 @@ pub enum MlpError {
     },
     /// The head can't compare that many outputs with a label.
     #[error(
-        "a {head:?} head does not work with {outputs} outputs: softmax needs two or more, squared one"
+        "a {head:?} head does not work with {outputs} outputs: softmax needs two or more, all others one"
     )]
     Outputs {
         /// The head.
@@ -53,7 +53,7 @@ pub enum MlpError {
 /// # Privacy
 /// There is no finite Lipschitz constant: clip ([`crate::PrivateGradient::clipped`]). Clipping is on the whole
 /// gradient, weights and biases. See `docs/privacy/outer-products.md`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Mlp {
     pub(super) sizes: Vec<usize>,
     pub(super) activation: Activation,
@@ -75,7 +75,7 @@ impl Mlp {
         }
         let fits = match head {
             Head::Softmax => outputs >= 2,
-            Head::Squared => outputs == 1,
+            Head::Squared | Head::Scalar(_) => outputs == 1,
         };
         if !fits {
             return Err(MlpError::Outputs { head, outputs });
@@ -126,17 +126,61 @@ impl Mlp {
         let mut state = seed;
         for pair in self.sizes.windows(2) {
             let (m, n) = (pair[0], pair[1]);
-            let fan = match self.activation {
-                Activation::Relu | Activation::Softplus | Activation::Silu => m as f64,
-                Activation::Tanh | Activation::Sigmoid => m as f64 + n as f64,
-            };
-            let reach = (6.0 / fan).sqrt();
+            let reach = self.reach(m as f64, n as f64);
             for _ in 0..m * n {
                 point.push((2.0 * crate::seeded::uniform(&mut state) - 1.0) * reach);
             }
             point.resize(point.len() + n, 0.0);
         }
         point
+    }
+
+    /// r of [`Mlp::initial_point`].
+    fn reach(&self, inputs: f64, outputs: f64) -> f64 {
+        let fan = match self.activation {
+            Activation::Relu | Activation::Softplus | Activation::Silu => inputs,
+            Activation::Tanh | Activation::Sigmoid => inputs + outputs,
+        };
+        (6.0 / fan).sqrt()
+    }
+
+    /// A point to start from for rows of norm at most `row_norm`, a function of public numbers and `seed` alone: as
+    /// [`Mlp::initial_point`], but for the first layer, whose weights are uniform in (-r, r), r = sqrt(3)/X, so that a row of norm X gives
+    /// a unit an input of root mean square 1 however many features are 0, and for the last, which is 0, and with it the output for every
+    /// row. A network of two sizes starts at 0.
+    #[must_use]
+    pub fn start(&self, row_norm: f64, seed: u64) -> Vec<f64> {
+        let mut point = self.initial_point(seed);
+        let mut layers = self.layers();
+        let last = layers.next_back();
+        if let Some(first) = layers.next() {
+            let (m, n) = (self.sizes[0] as f64, first.outputs as f64);
+            let had = self.reach(m, n);
+            let weights = first.of_mut(&mut point).iter_mut();
+            weights.for_each(|w| *w *= 3f64.sqrt() / (row_norm * had));
+        }
+        if let Some(last) = last {
+            last.of_mut(&mut point).fill(0.0);
+        }
+        point
+    }
+
+    /// Length of the slope of an output in the parameters, for a row of norm X = `row_norm`, at weights that are as random as those of
+    /// [`Mlp::initial_point`]: what a planner may take for the unit of a loss that has no constants. It bounds nothing.
+    ///
+    /// # Formula
+    /// G^2 = (1 + m_L/2) + sum over the layers before of (1 + m_l/2)/2, with m_l inputs of layer l, and X^2 in the place of m_1/2: an
+    /// active unit's output has a mean square of about 1/2, and so has what comes back to a layer.
+    #[must_use]
+    pub fn typical_slope(&self, row_norm: f64) -> f64 {
+        let inputs = |(l, m): (usize, &usize)| match l {
+            0 => 1.0 + row_norm * row_norm,
+            _ => 1.0 + 0.5 * *m as f64,
+        };
+        let (_, inner) = self.sizes.split_last().unwrap_or((&0, &[]));
+        let all: Vec<f64> = inner.iter().enumerate().map(inputs).collect();
+        let before: f64 = all.iter().rev().skip(1).sum();
+        (all.last().unwrap_or(&0.0) + 0.5 * before).sqrt()
     }
 
     pub(super) fn outputs_len(&self) -> usize {

@@ -98,7 +98,7 @@ pub(super) fn change(mlp: &Mlp, row: Row<'_>, label: f64, segment: &Segment<'_>,
         moved.push(dz);
     }
     let mut change = moved[last + 1].clone();
-    mlp.head.change(&before.outputs, &mut change);
+    mlp.head.change(&before.outputs, &mut change, label);
     let mut delta = before.outputs.clone();
     mlp.head.gradient(&mut delta, label);
     for (l, &layer) in layers.iter().enumerate().rev() {
