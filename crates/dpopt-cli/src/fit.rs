@@ -1,6 +1,7 @@
 //! What is fitted: a linear score, a network with one hidden layer or a factor, and how its output is compared with a label.
 
 use clap::Args;
+use dpopt::certify::FittedModel;
 use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::linalg::Row;
 use dpopt::nonconvex::{GlmRun, Plan, needs_one_product};
@@ -89,6 +90,14 @@ pub(crate) struct Fit {
 }
 
 impl NetworkArgs {
+    /// None.
+    pub(crate) fn none() -> Self {
+        Self {
+            hidden: None,
+            activation: Activation::Relu,
+        }
+    }
+
     /// Whether a network is asked for.
     pub(crate) fn is_given(&self) -> bool {
         self.hidden.is_some()
@@ -344,6 +353,16 @@ impl Fit {
             Head::Classes(classes) => GlmRun::of_classes(data, classes, curator),
         };
         run.of_network(self.network).of_link(self.link)
+    }
+
+    /// What is evaluated.
+    pub(crate) fn fitted(&self) -> FittedModel {
+        match (self.head, self.network, self.link) {
+            (Head::Classes(classes), ..) => FittedModel::Classes(classes),
+            (_, Some(network), _) => FittedModel::Network(network),
+            (_, None, Some(link)) => FittedModel::Link(link),
+            (Head::Scalar(phi), None, None) => FittedModel::Linear(phi),
+        }
     }
 
     /// The outputs for a row, of models with several.

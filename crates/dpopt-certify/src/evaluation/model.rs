@@ -83,7 +83,6 @@ pub struct ModelEvaluation {
 
 /// The plan for a model.
 #[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
 pub enum EvaluationOfModel {
     /// Of two classes.
     Scores(PrivateEvaluation),
@@ -95,7 +94,6 @@ pub enum EvaluationOfModel {
 
 /// What an evaluation tells.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum EvaluatedModel {
     /// Of scores of two classes.
     Scores(Box<Evaluation>),
