@@ -14,7 +14,8 @@
 //! A closed form is a [`Problem`], a [`SecondOrderProblem`] or a [`GoldsteinProblem`], with its
 //! constants. [`auc`], [`accuracy`], [`majority_accuracy`] and [`log_loss`] say how good a linear
 //! classifier is on public data, [`Confusion`] how well several classes are told apart; [`PrivateEvaluation`],
-//! [`ClassesPlan`] and [`NumberPlan`] say how good models of two classes, of several and of a number are on private records.
+//! [`ClassesPlan`] and [`NumberPlan`] say how good models of two classes, of several and of a number are on private records, and
+//! [`TuningPlan`] chooses the best of several trainings by that.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod confusion;
@@ -34,6 +35,7 @@ pub mod random;
 mod second;
 #[cfg(test)]
 mod tests;
+mod tuning;
 mod value_function;
 mod window;
 
@@ -41,8 +43,9 @@ pub use confusion::{Confusion, class_of, largest};
 pub use dpopt_solver::KlCondition;
 pub use error::CertificateError;
 pub use evaluation::{
-    BinaryConfusion, Calibrated, ClassCounts, ClassesEvaluation, ClassesPlan, Evaluation,
-    EvaluationCounts, EvaluationError, EvaluationSettings, MeanOf, Measured, NumberEvaluation,
+    BinaryConfusion, Calibrated, ClassCounts, ClassesEvaluation, ClassesPlan, EvaluatedLabel,
+    EvaluatedModel, Evaluation, EvaluationCounts, EvaluationError, EvaluationOfModel,
+    EvaluationSettings, FittedModel, MeanOf, Measured, ModelEvaluation, NumberEvaluation,
     NumberPlan, NumberSums, OfPopulation, PrivateEvaluation, ReleasedTable, RocPoint, TallyPlan,
 };
 pub use first::{FirstOrder, first_order};
@@ -60,6 +63,9 @@ pub use problem::{GoldsteinProblem, Kl, Problem, ProblemConstants, SecondOrderPr
 pub use radial::radial_goldstein;
 pub use second::{
     EigenMethod, MAX_HESSIAN_DIM, SecondOrder, SecondOrderSettings, Verdict, second_order,
+};
+pub use tuning::{
+    Tuned, TuningCandidate, TuningError, TuningFailure, TuningPlan, TuningRecords, TuningScore,
 };
 pub use value_function::{InnerConstants, Saddle, SaddleMean, ValueError, ValueFunction};
 pub use window::{

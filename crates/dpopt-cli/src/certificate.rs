@@ -39,6 +39,8 @@ pub(crate) enum NoCertificate {
     LeftBall,
     /// The claim is about the population, and the start may depend on the records.
     Checkpoint,
+    /// The run was chosen among several by what they released.
+    Tuned,
     /// The same, and slices may be no sample of it.
     NoSample(NoBound),
 }
@@ -51,6 +53,7 @@ impl std::fmt::Display for NoCertificate {
             NoCertificate::Projected => {
                 f.write_str("none under a projection: gradients are released of projected rows")
             }
+            NoCertificate::Tuned => NoBound::Tuned.fmt(f),
             NoCertificate::LeftBall => NoBound::LeftBall.fmt(f),
             NoCertificate::Saddle => {
                 f.write_str("none by the releases of the run for a saddle problem: they are of its joint field, at the weights of the time (--certify makes one)")

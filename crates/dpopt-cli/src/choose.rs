@@ -26,7 +26,7 @@ const STEPS: u64 = 2_000;
 const STEPS_WITH_BOUND: u64 = 100_000;
 
 /// Flags that decide how a solver is planned.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ChooseArgs {
     /// Public bound on the distance from the starting point to a minimiser of the population risk;
     /// recursive-gd and recursive-sgd need it. A claim, never measured on the records: if it is
@@ -286,6 +286,14 @@ fn in_slices(solver: &Solver) -> bool {
 type Picked = (&'static Solver, Box<dyn Plan>, Option<AutoReason>);
 
 impl ChooseArgs {
+    /// With a cap on the passes, and nothing else.
+    pub(crate) fn within(max_passes: Option<f64>) -> Self {
+        Self {
+            max_passes,
+            ..Self::default()
+        }
+    }
+
     /// The flags that a solver with certificates of second order shares with the others of its kind, and its own.
     pub(crate) fn of_use_to(&self, solver: &Solver) -> Self {
         let mut own = self.clone();

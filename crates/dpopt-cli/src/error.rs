@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dpopt::certify::PrivateCertificateError;
+use dpopt::certify::{PrivateCertificateError, TuningError};
 use dpopt::data::tabular::TabularError;
 use dpopt::nonconvex::{PlanError, RunError};
 use dpopt::oracle::{AskError, DataError, EstimatorError};
@@ -101,6 +101,15 @@ pub(crate) enum CliError {
         "{0}; the run broke off after it released the shares of groups, which counts as spent: {1}"
     )]
     SharesSpent(Box<CliError>, String),
+    /// A Poisson number of runs is zero at times.
+    #[error(
+        "the number of runs that was drawn is zero, as a Poisson number of mean {0} may be: there is no model, and the tuning counts as \
+         spent; with --law geometric, or more --repeats, this does not happen, or hardly ever"
+    )]
+    NoRun(f64),
+    /// The best run of a tuning has no model.
+    #[error("the best of the runs has no model: {0}; the tuning counts as spent")]
+    Untuned(String),
     /// What a certificate was to be made of could not be released. What was reserved for it counts as spent.
     #[error("the result is not certified: {0}")]
     Uncertified(String),
@@ -172,6 +181,8 @@ impl CliError {
             | Self::Rescued(_)
             | Self::Printed
             | Self::Uncertified(_)
+            | Self::NoRun(_)
+            | Self::Untuned(_)
             | Self::Lost(_)
             | Self::Diverged { .. }
             | Self::Metric(_) => Exit::Unfinished,
@@ -191,6 +202,16 @@ impl From<PrivateCertificateError> for CliError {
         match error {
             PrivateCertificateError::Ask(AskError::Refused(refused)) => refused.into(),
             other => Self::Certificate(other),
+        }
+    }
+}
+
+impl From<TuningError> for CliError {
+    fn from(error: TuningError) -> Self {
+        match error {
+            TuningError::Evaluation(error) => error.into(),
+            TuningError::Refused(refused) => Self::from_run(refused.into()),
+            other => Self::flag("--candidate", other.to_string()),
         }
     }
 }

@@ -2,13 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt::certify::{
-    ClassesPlan, EvaluationError, EvaluationSettings, NumberPlan, PrivateEvaluation, TallyPlan,
-};
+use dpopt::certify::{EvaluatedLabel, EvaluationError, EvaluationOfModel, ModelEvaluation};
 use dpopt::data::tabular::{Label, LabelKind, Schema};
-use dpopt::linalg::{Row, norm};
 use dpopt::nonconvex::Stop;
-use dpopt::oracle::{Glm, PrivateData};
+use dpopt::oracle::PrivateData;
 use dpopt::privacy::{
     Adjacency, Curator, Delta, Epsilon, Event, Guarantee, Mu, Refused, accounting::gdp,
 };
@@ -21,10 +18,6 @@ use crate::told::Told;
 
 /// An interval misses with at most this probability.
 pub(crate) const FAILURE: f64 = 0.05;
-/// Scores beyond this are in the outermost bins: a probability of 0.9975.
-const RANGE: f64 = 6.0;
-/// The log loss of a probability of 0.0003 is the largest that is told apart.
-const LARGEST_SCORE: f64 = 8.0;
 
 /// An evaluation with what it cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,127 +46,66 @@ pub(crate) struct HeldOutRecords {
 }
 
 /// What is evaluated, by the label.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    /// Scores of two classes, in so many bins.
-    Scores(Option<usize>),
-    /// So many classes.
-    Classes(usize),
-    /// A number on a range of this width.
-    Number(f64),
+pub(crate) fn label_of(label: &Label, bins: Option<usize>) -> Result<EvaluatedLabel, CliError> {
+    let kind = match &label.kind {
+        LabelKind::Several(several) => EvaluatedLabel::Several(several.values.len()),
+        LabelKind::Number(range) => EvaluatedLabel::Number(2.0 * range.half()),
+        _ => return Ok(EvaluatedLabel::Two(bins)),
+    };
+    if bins.is_none() {
+        return Ok(kind);
+    }
+    let what = match kind {
+        EvaluatedLabel::Number(_) => "is a number, whose errors are added up".to_owned(),
+        _ => format!("has {} values", label.values().len()),
+    };
+    let problem = format!(
+        "bins are of the score of two classes, and the label {:?} {what}; leave it out",
+        label.column
+    );
+    Err(CliError::flag("--bins", problem))
 }
 
-impl Kind {
-    fn of(label: &Label, bins: Option<usize>) -> Result<Self, CliError> {
-        let kind = match &label.kind {
-            LabelKind::Several(several) => Self::Classes(several.values.len()),
-            LabelKind::Number(range) => Self::Number(2.0 * range.half()),
-            _ => return Ok(Self::Scores(bins)),
-        };
-        if bins.is_none() {
-            return Ok(kind);
+/// How well an evaluation will tell the first of its numbers.
+pub(crate) fn foretold(of: &ModelEvaluation) -> Result<String, CliError> {
+    Ok(match of.typical()? {
+        EvaluationOfModel::Scores(plan) => {
+            format!("the accuracy to about +-{:.4}", plan.accuracy_half_width())
         }
-        let what = match kind {
-            Self::Number(_) => "is a number, whose errors are added up".to_owned(),
-            _ => format!("has {} values", label.values().len()),
-        };
-        let problem = format!(
-            "bins are of the score of two classes, and the label {:?} {what}; leave it out",
-            label.column
-        );
-        Err(CliError::flag("--bins", problem))
-    }
+        EvaluationOfModel::Classes(plan) => {
+            format!("the accuracy to about +-{:.4}", plan.accuracy_half_width())
+        }
+        EvaluationOfModel::Number(plan) => format!(
+            "the mean absolute error to about +-{:.4}",
+            plan.error_half_width()
+        ),
+    })
 }
 
 /// A planned evaluation, before the model is known.
 pub(crate) struct Planned {
-    records: u64,
-    adjacency: Adjacency,
-    mu: Mu,
-    kind: Kind,
+    evaluation: ModelEvaluation,
     delta: Delta,
-}
-
-/// The plan for a model.
-pub(crate) enum OfModel {
-    /// Of two classes.
-    Scores(PrivateEvaluation),
-    /// Of several.
-    Classes(ClassesPlan),
-    /// Of a number.
-    Number(NumberPlan),
-}
-
-impl OfModel {
-    /// What it costs.
-    pub(crate) fn tally(&self) -> &TallyPlan {
-        match self {
-            Self::Scores(plan) => &plan.tally,
-            Self::Classes(plan) => &plan.tally,
-            Self::Number(plan) => &plan.tally,
-        }
-    }
 }
 
 impl Planned {
     /// Of so many records, for `share` of the squared mu of the budget. Refuses what can't be made.
     pub(crate) fn new(
-        (records, adjacency): (u64, Adjacency),
+        of: (u64, Adjacency),
         (epsilon, delta): (Epsilon, Delta),
         share: f64,
         (label, bins): (&Label, Option<usize>),
     ) -> Result<Self, CliError> {
         // Rounded down by more than the accountant rounds up.
         let mu = gdp::mu_for(epsilon, delta)?.get() * share.sqrt() * (1.0 - 1e-9);
-        let planned = Self {
-            records,
-            adjacency,
-            mu: Mu::new(mu)?,
-            kind: Kind::of(label, bins)?,
-            delta,
-        };
-        // Of any model: only edges and caps depend on which.
-        planned.plan(RANGE, None)?;
-        Ok(planned)
+        let label = label_of(label, bins)?;
+        let evaluation = ModelEvaluation::new(of, Mu::new(mu)?, label, FAILURE)?;
+        Ok(Self { evaluation, delta })
     }
 
     /// How well it will tell the first of its numbers.
     pub(crate) fn foretold(&self) -> Result<String, CliError> {
-        Ok(match self.plan(RANGE, Some(LARGEST_SCORE))? {
-            OfModel::Scores(plan) => {
-                format!("the accuracy to about +-{:.4}", plan.accuracy_half_width())
-            }
-            OfModel::Classes(plan) => {
-                format!("the accuracy to about +-{:.4}", plan.accuracy_half_width())
-            }
-            OfModel::Number(plan) => format!(
-                "the mean absolute error to about +-{:.4}",
-                plan.error_half_width()
-            ),
-        })
-    }
-
-    fn plan(&self, range: f64, loss_cap: Option<f64>) -> Result<OfModel, CliError> {
-        let of = (self.records, self.adjacency);
-        let plan = match self.kind {
-            Kind::Scores(bins) => {
-                let settings = EvaluationSettings {
-                    bins,
-                    range,
-                    loss_cap,
-                    failure: FAILURE,
-                };
-                PrivateEvaluation::new(self.records, self.adjacency, self.mu, &settings)
-                    .map(OfModel::Scores)
-            }
-            Kind::Classes(classes) => {
-                ClassesPlan::new(of, self.mu, classes, (loss_cap, FAILURE)).map(OfModel::Classes)
-            }
-            Kind::Number(width) => {
-                NumberPlan::new(of, self.mu, width, FAILURE).map(OfModel::Number)
-            }
-        };
-        plan.map_err(CliError::from)
+        foretold(&self.evaluation)
     }
 
     /// For a released point.
@@ -182,31 +114,18 @@ impl Planned {
         fit: &Fit,
         point: &[f64],
         row_norm: f64,
-    ) -> Result<OfModel, CliError> {
-        // No score of a linear model is larger.
-        let hidden = fit.network.is_some() || fit.perceptron.is_some();
-        let largest = match (hidden, fit.link) {
-            (false, None) => norm(point) * row_norm,
-            _ => f64::INFINITY,
-        };
-        let worst = |score: f64| Glm::Logistic.value(-score.min(LARGEST_SCORE), 1.0);
-        let cap = match self.kind {
-            // ln(1 + (K - 1) e^g) with g = sqrt(2) |W| |x|, no less than any difference of two outputs.
-            Kind::Classes(classes) => {
-                let others = (classes.max(2) as f64 - 1.0).ln();
-                Some(worst(std::f64::consts::SQRT_2 * largest + others))
-            }
-            Kind::Scores(_) => fit.name().is_logistic_score().then(|| worst(largest)),
-            Kind::Number(_) => None,
-        };
-        self.plan(largest.clamp(0.1, RANGE), cap)
+    ) -> Result<EvaluationOfModel, CliError> {
+        let plan = self
+            .evaluation
+            .of_point(&fit.fitted(point.len())?, point, row_norm);
+        plan.map_err(CliError::from)
     }
 
     /// Releases it from what this curator has reserved for it. What was released is there also where the ledger could not be settled,
     /// which is the last result.
     pub(crate) fn release(
         &self,
-        plan: &OfModel,
+        plan: &EvaluationOfModel,
         data: &PrivateData,
         (fit, point): (&Fit, &[f64]),
         (mut curator, threads): (Curator, Option<NonZeroUsize>),
@@ -217,24 +136,10 @@ impl Planned {
         let guarantee = curator.guarantee(self.delta)?;
         let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let threads = threads.unwrap_or_else(all);
-        let score = |row: Row<'_>| fit.score(row, point);
-        let outputs = |row: Row<'_>| fit.outputs(row, point).unwrap_or_default();
-        let (told, mut curator) = match plan {
-            OfModel::Scores(plan) => {
-                let (counts, curator) = plan.release(data, score, curator, threads)?;
-                (Told::Scores(Box::new(counts.evaluation())), curator)
-            }
-            OfModel::Classes(plan) => {
-                let (counts, curator) = plan.release(data, outputs, curator, threads)?;
-                (Told::Classes(counts.evaluation()), curator)
-            }
-            OfModel::Number(plan) => {
-                let (sums, curator) = plan.release(data, score, curator, threads)?;
-                (Told::Number(sums.evaluation()), curator)
-            }
-        };
+        let fitted = fit.fitted(point.len())?;
+        let (told, mut curator) = plan.release(data, (&fitted, point), curator, threads)?;
         Ok(Released {
-            told,
+            told: told.into(),
             guarantee,
             settled: curator.settle(),
         })
@@ -272,6 +177,24 @@ impl Evaluated {
             evaluation: told,
             privacy,
             event: Some(event.clone()),
+        }
+    }
+
+    /// Of the best of several runs, whose statement it shares: an interval of it misses with at most `failure`.
+    pub(crate) fn of_best(
+        told: Told,
+        statement: &Statement,
+        schema: &Schema,
+        held_out: HeldOutRecords,
+        failure: f64,
+    ) -> Self {
+        let several = schema.label().several();
+        Self {
+            held_out: Some(held_out),
+            classes: several.map_or_else(Vec::new, |several| several.values.clone()),
+            evaluation: told.missing(failure),
+            privacy: statement.clone(),
+            event: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is fitted: a linear score, a network with one hidden layer, a perceptron or a factor, and how its output is compared with a label.
 
 use clap::Args;
+use dpopt::certify::FittedModel;
 use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::linalg::Row;
 use dpopt::nonconvex::{
@@ -109,6 +110,15 @@ pub(crate) struct Fit {
 }
 
 impl NetworkArgs {
+    /// None.
+    pub(crate) fn none() -> Self {
+        Self {
+            hidden: None,
+            output_weights: None,
+            activation: Activation::Relu,
+        }
+    }
+
     /// Whether a network is asked for.
     pub(crate) fn is_given(&self) -> bool {
         self.hidden.is_some()
@@ -446,6 +456,26 @@ impl Fit {
             Head::Classes(classes) => GlmRun::of_classes(data, classes, curator),
         };
         run.of_network(self.network).of_link(self.link)
+    }
+
+    /// What is evaluated, of a point of so many weights.
+    pub(crate) fn fitted(&self, weights: usize) -> Result<FittedModel, CliError> {
+        if let Some(perceptron) = &self.perceptron {
+            let mlp = perceptron.of_point(weights, self.head).ok_or_else(|| {
+                let problem = format!(
+                    "{weights} weights are none of a perceptron with {} hidden units",
+                    perceptron.hidden
+                );
+                CliError::flag("--hidden", problem)
+            })?;
+            return Ok(FittedModel::Perceptron(mlp));
+        }
+        Ok(match (self.head, self.network, self.link) {
+            (Head::Classes(classes), ..) => FittedModel::Classes(classes),
+            (_, Some(network), _) => FittedModel::Network(network),
+            (_, None, Some(link)) => FittedModel::Link(link),
+            (Head::Scalar(phi), None, None) => FittedModel::Linear(phi),
+        })
     }
 
     /// The outputs for a row, of models with several.

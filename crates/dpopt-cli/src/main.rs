@@ -58,6 +58,7 @@ mod tell;
 mod told;
 mod trace;
 mod train;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -79,6 +80,8 @@ struct Cli {
 enum Command {
     /// Train a private model; without --data, on the built-in sample of Census-Income
     Train(Box<train::TrainArgs>),
+    /// Choose privately among several ways to train, within one budget; without --data, on the built-in sample
+    Tune(Box<tune::TuneArgs>),
     /// Show what a solver would do and how good theory says it would be; reads no data
     Plan(Box<plan::PlanArgs>),
     /// Compute the epsilon of releases, given by parameters or in a file of events
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
     };
     let done = match &cli.command {
         Command::Train(args) => train::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Plan(args) => plan::run(args).map(done),
         Command::Account(args) => account::run(args).map(done),
         Command::Calibrate(args) => calibrate::run(args).map(done),

@@ -17,6 +17,7 @@ use crate::objective::Objective;
 use crate::perceptron::Perceptron;
 use crate::second_order::SecondOrder;
 use crate::statement::Statement;
+use crate::tune::TuningTold;
 
 const FORMAT: &str = "dpopt-model-1";
 
@@ -52,6 +53,9 @@ pub(crate) struct Model {
     /// On records that were held out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) evaluation: Option<Evaluated>,
+    /// Where it is the best of several runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tuning: Option<TuningTold>,
     weights: Vec<Weight>,
 }
 
@@ -271,6 +275,7 @@ impl Model {
             order,
             second_order: None,
             evaluation: None,
+            tuning: None,
             weights,
         }
     }
@@ -289,6 +294,12 @@ impl Model {
     ) -> Self {
         self.privacy = privacy;
         self.evaluation = evaluation;
+        self
+    }
+
+    /// With how it was chosen.
+    pub(crate) fn with_tuning(mut self, told: TuningTold) -> Self {
+        self.tuning = Some(told);
         self
     }
 

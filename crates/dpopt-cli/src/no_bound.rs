@@ -27,6 +27,8 @@ pub(crate) enum NoBound {
     NoCertificate,
     /// The run ended in a way that the proof does not cover.
     Stop,
+    /// The run was chosen among several by what they released.
+    Tuned,
 }
 
 impl std::fmt::Display for NoBound {
@@ -59,6 +61,9 @@ impl std::fmt::Display for NoBound {
             }
             NoBound::Diverged => "none stated: a release or a length was not finite",
             NoBound::NoCertificate => "none stated: the budget, the records, the candidates or the steps were used up before a certificate",
+            NoBound::Tuned => {
+                "none stated for the best of several runs: proofs are about a run that was not chosen by what it released"
+            }
             NoBound::Stop => {
                 "none stated: the proof is about a run to the end of its plan, and this one was stopped"
             }

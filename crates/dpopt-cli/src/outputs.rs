@@ -17,6 +17,7 @@ use crate::evaluate::TestMetrics;
 use crate::evaluated::Evaluated;
 use crate::fit::Fit;
 use crate::model::Trained;
+use crate::no_bound::NoBound;
 use crate::order;
 use crate::report::{PrivacyStatement, ReportInput, render};
 use crate::second_order::SecondOrder;
@@ -24,6 +25,7 @@ use crate::sosp_args::How;
 use crate::statement::{Odometer, Statement, scientific};
 use crate::summary::{Times, learnt_nothing};
 use crate::trace::Recorder;
+use crate::tune::TuningTold;
 
 /// Everything that the files are made from; all of it is public or released.
 pub(crate) struct Outputs<'a> {
@@ -50,6 +52,8 @@ pub(crate) struct Outputs<'a> {
     pub(crate) times: Option<Times>,
     /// What the ledger's runs have left of its budget, in words.
     pub(crate) budget_left: Option<&'a str>,
+    /// Where it is the best of several runs.
+    pub(crate) tuning: Option<&'a TuningTold>,
 }
 
 /// `events.json`.
@@ -72,6 +76,9 @@ struct EventsJson<'a> {
     /// Of the records that were held out, which no other event here is of.
     #[serde(skip_serializing_if = "Option::is_none")]
     held_out: Option<&'a Event>,
+    /// Where `event` is of a choice among several runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tuning: Option<&'a TuningTold>,
     odometer: &'a Option<Odometer>,
 }
 
@@ -111,6 +118,7 @@ impl Outputs<'_> {
             rests_on: &self.statement.rests_on,
             spent: self.spent,
             held_out: self.evaluation.and_then(|of| of.event.as_ref()),
+            tuning: self.tuning,
             odometer: &self.statement.odometer,
         }
     }
@@ -128,7 +136,10 @@ impl Outputs<'_> {
         Ok(render(&ReportInput {
             title: &format!("{}: {}", self.table, self.schema.label().column),
             solver: &chosen.solver.to_string(),
-            solver_reason: chosen.picked.map(|reason| reason.to_string()),
+            solver_reason: match self.tuning {
+                Some(told) => Some(told.words()),
+                None => chosen.picked.map(|reason| reason.to_string()),
+            },
             loss: &self.fit.to_string(),
             plan: {
                 let how = chosen.how.iter().flat_map(How::rows);
@@ -151,7 +162,10 @@ impl Outputs<'_> {
                 attack: self.attack(),
             },
             budget: Some(self.record.spent.clone()),
-            bound: chosen.bound_of(outcome),
+            bound: match self.tuning {
+                Some(_) => Err(NoBound::Tuned),
+                None => chosen.bound_of(outcome),
+            },
             planned_bound: chosen.plan.bound(),
             trivial_bound: chosen.trivial_bound(),
             certificate: self.certificate,

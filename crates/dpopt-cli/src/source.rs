@@ -87,11 +87,14 @@ impl Source {
 
     /// The records to be protected.
     pub(crate) fn train(&self) -> Result<EncodedTable, CliError> {
+        self.train_as(&self.schema)
+    }
+
+    /// As [`Source::train`], by another schema of the same table.
+    pub(crate) fn train_as(&self, schema: &Schema) -> Result<EncodedTable, CliError> {
         Ok(match &self.data {
-            Some(data) => data
-                .read(&self.schema)
-                .map_err(|error| self.blame_label(error))?,
-            None => read_table_from(TRAIN, "built-in sample", &self.schema)?,
+            Some(data) => data.read(schema).map_err(|error| self.blame_label(error))?,
+            None => read_table_from(TRAIN, "built-in sample", schema)?,
         })
     }
 

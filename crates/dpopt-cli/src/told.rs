@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use dpopt::certify::{ClassesEvaluation, Evaluation, MeanOf, Measured, NumberEvaluation, RocPoint};
+use dpopt::certify::{
+    ClassesEvaluation, EvaluatedModel, Evaluation, MeanOf, Measured, NumberEvaluation, RocPoint,
+};
 use serde::{Deserialize, Serialize};
 
 /// Up to so many classes the terminal shows recalls of each. A tuned constant: the height of a terminal.
@@ -20,7 +22,27 @@ pub(crate) enum Told {
     Number(NumberEvaluation),
 }
 
+impl From<EvaluatedModel> for Told {
+    fn from(found: EvaluatedModel) -> Self {
+        match found {
+            EvaluatedModel::Scores(found) => Self::Scores(found),
+            EvaluatedModel::Classes(found) => Self::Classes(found),
+            EvaluatedModel::Number(found) => Self::Number(found),
+        }
+    }
+}
+
 impl Told {
+    /// With this bound on the probability that an interval misses.
+    pub(crate) fn missing(mut self, failure: f64) -> Self {
+        match &mut self {
+            Self::Scores(found) => found.failure = failure,
+            Self::Classes(found) => found.failure = failure,
+            Self::Number(found) => found.failure = failure,
+        }
+        self
+    }
+
     /// An interval misses with at most this probability.
     pub(crate) fn failure(&self) -> f64 {
         match self {

@@ -58,13 +58,13 @@ use warnings::warnings;
 
 /// The budget of a run where nothing else is asked for.
 const EPSILON: f64 = 1.0;
-const DELTA: f64 = 1e-6;
+pub(crate) const DELTA: f64 = 1e-6;
 /// Why a draft is not trained with.
-const DRAFT_REFUSED: &str = "it is a draft of `dpopt schema`, whose ranges, categories and label values were read from the \
+pub(crate) const DRAFT_REFUSED: &str = "it is a draft of `dpopt schema`, whose ranges, categories and label values were read from the \
      records: replace each with values from a codebook and remove the line `draft = true`, or pass --accept-draft, \
      and the statement says that they came from the records";
 /// What is said of a run on one.
-const DRAFT_ACCEPTED: &str = "the schema is a draft that was read from the records: the guarantee does not cover what its ranges, \
+pub(crate) const DRAFT_ACCEPTED: &str = "the schema is a draft that was read from the records: the guarantee does not cover what its ranges, \
                               categories and label values tell of them, and model.json has them";
 
 /// Flags of `dpopt train`.
@@ -555,6 +555,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             by_group: by_group.as_ref(),
             times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
             budget_left: budget_left.as_deref(),
+            tuning: None,
         };
         troubles.extend(outputs.write(out));
     }

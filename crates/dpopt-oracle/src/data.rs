@@ -5,7 +5,7 @@ mod set_aside;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpopt_linalg::{Design, JlMap};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, PublicOrder, Refused};
+use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, Part, PublicOrder, Refused};
 
 use crate::data_error::DataError;
 use crate::disk::{ExamplesOnDisk, Stored};
@@ -46,6 +46,8 @@ pub struct PrivateData<R = Examples> {
     made_up: bool,
     /// Where positions are not those that the records came with.
     order: Option<PublicOrder>,
+    /// Where they are one of two parts of a table.
+    part: Option<Part>,
     /// Whether an estimator was made, whose curator may have handed out slices: then no order is drawn any more.
     asked: AtomicBool,
 }
@@ -81,6 +83,7 @@ impl PrivateData {
             public_records: public,
             made_up: false,
             order: None,
+            part: None,
             asked: AtomicBool::new(false),
         })
     }
@@ -148,6 +151,7 @@ impl PrivateData {
             public_records,
             made_up: false,
             order: None,
+            part: None,
             asked: AtomicBool::new(false),
         })
     }
@@ -203,6 +207,7 @@ impl PrivateData {
             public_records: self.public_records,
             made_up: self.made_up,
             order: self.order,
+            part: self.part,
             asked: AtomicBool::new(false),
         })
     }
@@ -243,6 +248,7 @@ impl<R: Records> PrivateData<R> {
             public_records,
             made_up: false,
             order: None,
+            part: None,
             asked: AtomicBool::new(false),
         })
     }
@@ -269,6 +275,12 @@ impl<R: Records> PrivateData<R> {
     #[must_use]
     pub fn order(&self) -> Option<PublicOrder> {
         self.order
+    }
+
+    /// Which of two parts of a table they are, where they are one ([`PrivateData::set_aside`]).
+    #[must_use]
+    pub fn part(&self) -> Option<Part> {
+        self.part
     }
 
     /// Whether their owner declared that these records need no protection.
@@ -303,6 +315,7 @@ impl<R: Records> PrivateData<R> {
             public_records,
             made_up: true,
             order: None,
+            part: None,
             asked: AtomicBool::new(false),
         }
     }

@@ -51,6 +51,7 @@ mod lattice;
 pub mod ledger;
 pub mod noise;
 mod order;
+mod part;
 mod prefix;
 mod refused;
 mod replay;
@@ -71,7 +72,10 @@ mod units {
     pub(crate) use dpopt_accounting::*;
 }
 
-pub use curator::{AtMostThen, Curator, Prefix, ReplayError, ReplayForAudits, SliceCap, Spend};
+pub use curator::{
+    AtMostThen, Curator, InnerRun, Prefix, ReplayError, ReplayForAudits, SliceCap, Spend,
+    TuningInParts,
+};
 pub use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, ClipNorm, Delta, Epsilon, Event, EventError, EventFile,
     EventProblem, Exhausted, Filter, FilterKind, MAX_DEPTH, MAX_NODES, Mu, NoiseMultiplier,
@@ -85,6 +89,7 @@ pub use lattice::{
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
 pub use order::PublicOrder;
+pub use part::Part;
 pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoise, TunedFactor};
 pub use refused::Refused;
 pub use replay::{

@@ -7,6 +7,7 @@ use crate::guarantee::Mode;
 use crate::lattice::LatticeError;
 use crate::ledger::LedgerError;
 use crate::noise::NoiseError;
+use crate::part::Part;
 use crate::prefix::PrefixError;
 use crate::selection::SelectionError;
 use crate::slice::PoolError;
@@ -100,6 +101,14 @@ pub enum Refused {
     /// An inner run of repeat-and-select tried to make a reservation of its own.
     #[error("an inner run has the reservation it was given and can't make another")]
     InnerRun,
+    /// An inner run that serves one part of a table was asked for a release of other records.
+    #[error("an inner run reads {own}, and was given {}", of_part(*found))]
+    OtherPart {
+        /// What it serves.
+        own: Part,
+        /// What it was given; none: no part.
+        found: Option<Part>,
+    },
     /// The shared ledger can't pay, or has no record of the payment any more.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -120,6 +129,10 @@ pub enum Refused {
     /// The accountant refused the event.
     #[error(transparent)]
     Accounting(#[from] AccountingError),
+}
+
+fn of_part(part: Option<Part>) -> String {
+    part.map_or_else(|| "records of no part".to_owned(), |part| part.to_string())
 }
 
 fn of_slice(slice: Option<u64>) -> String {

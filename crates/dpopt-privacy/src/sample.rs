@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::adjacency::Adjacency;
 use crate::lattice::FixedBlocks;
 use crate::order::PublicOrder;
+use crate::part::Part;
 use crate::slice::Slice;
 
 /// How many records there are.
@@ -16,6 +17,7 @@ pub struct Body {
     pub(crate) records: u64,
     pub(crate) positions: u64,
     pub(crate) order: Option<PublicOrder>,
+    pub(crate) part: Option<Part>,
 }
 
 impl Body {
@@ -26,6 +28,7 @@ impl Body {
             records,
             positions: records,
             order: None,
+            part: None,
         }
     }
 
@@ -37,6 +40,7 @@ impl Body {
             records,
             positions,
             order: None,
+            part: None,
         }
     }
 
@@ -48,6 +52,15 @@ impl Body {
     #[must_use]
     pub fn in_order(self, order: Option<PublicOrder>) -> Self {
         Self { order, ..self }
+    }
+
+    /// That are this part of a table; without this call, or for none, all of it.
+    ///
+    /// # Privacy
+    /// Who says so has split the table: `dpopt_oracle::PrivateData::set_aside` does.
+    #[must_use]
+    pub fn of_part(self, part: Option<Part>) -> Self {
+        Self { part, ..self }
     }
 }
 

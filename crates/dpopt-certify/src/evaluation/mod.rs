@@ -6,6 +6,7 @@
 //! [`NumberSums::evaluation`]. The argument is in `docs/privacy/evaluation.md`.
 
 mod measured;
+mod model;
 mod number;
 mod plan;
 mod ranking;
@@ -23,6 +24,7 @@ use dpopt_oracle::{Example, Glm, PrivateData, Tally};
 use dpopt_privacy::Curator;
 
 pub use measured::Measured;
+pub use model::{EvaluatedLabel, EvaluatedModel, EvaluationOfModel, FittedModel, ModelEvaluation};
 pub use number::{NumberEvaluation, NumberPlan, NumberSums};
 pub use plan::{EvaluationSettings, PrivateEvaluation};
 pub use release::{EvaluationError, MeanOf, TallyPlan};

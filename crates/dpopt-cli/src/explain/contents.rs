@@ -322,6 +322,11 @@ fn trained(model: &Model) -> Vec<Block> {
             .as_ref()
             .map(|of| format!("objective: {}", of.name)),
     );
+    if let Some(told) = &model.tuning {
+        items.push(format!("settings: {}", told.words()));
+        let all = (1..).zip(&told.candidates);
+        items.extend(all.map(|(number, of)| format!("candidate {number}: {of}")));
+    }
     items.extend(
         model
             .second_order
@@ -353,7 +358,15 @@ fn released(model: &Model) -> Vec<Block> {
             "Numbers for a certificate of second order: paid from the epsilon above.".to_owned(),
         );
     }
-    if let Some(found) = &model.evaluation {
+    if let Some(told) = &model.tuning {
+        items[0] = "The weights of the best run and what its evaluation says, and nothing of the other runs. All of that is within the epsilon \
+                    and delta above."
+            .to_owned();
+        items.push(told.paid());
+    }
+    if let Some(found) = model.evaluation.as_ref().filter(|_| model.tuning.is_some()) {
+        items.push(format!("An evaluation. {}", found.of()));
+    } else if let Some(found) = &model.evaluation {
         items.push(format!("An evaluation. {}", found.of()));
         items.extend(
             found

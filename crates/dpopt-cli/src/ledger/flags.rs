@@ -202,6 +202,15 @@ impl Shared {
 
     /// The ledger, created if need be and if it could pay for `event`, whose releases read records so.
     pub(crate) fn open(self, access: Access, event: &Event) -> Result<Ledger, CliError> {
+        let default = match access {
+            Access::Poisson(_) | Access::FixedSize(_) => FilterKind::Rdp,
+            _ => FilterKind::Gdp,
+        };
+        self.open_for(default, event)
+    }
+
+    /// As that, with this filter where none is asked for.
+    pub(crate) fn open_for(self, default: FilterKind, event: &Event) -> Result<Ledger, CliError> {
         match self {
             Self::Open(file) => Ok(*file),
             Self::New {
@@ -211,10 +220,7 @@ impl Shared {
                 adjacency,
                 filter,
             } => {
-                let filter = filter.unwrap_or(match access {
-                    Access::Poisson(_) | Access::FixedSize(_) => FilterKind::Rdp,
-                    _ => FilterKind::Gdp,
-                });
+                let filter = filter.unwrap_or(default);
                 Ledger::could_pay(epsilon, delta, adjacency, filter, event)
                     .map_err(CliError::from_ledger)?;
                 Ledger::open_or_create(&path, epsilon, delta, adjacency, filter)

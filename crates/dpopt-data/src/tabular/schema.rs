@@ -133,6 +133,16 @@ impl Schema {
         Self::from_raw(raw, ORIGIN)
     }
 
+    /// The same table with another bound on the norm of its rows.
+    ///
+    /// # Errors
+    /// [`TabularError::Schema`] for a bound that is none.
+    pub fn with_row_norm(&self, row_norm: f64) -> Result<Self, TabularError> {
+        let mut raw = RawSchema::from(self.clone());
+        raw.row_norm = row_norm;
+        Self::from_raw(raw, "row norm override")
+    }
+
     /// Whether the schema says of itself that it was read from the records and not edited since (`draft = true`). It encodes
     /// as any other, and what its ranges, categories and label values tell of the records no guarantee covers.
     #[must_use]

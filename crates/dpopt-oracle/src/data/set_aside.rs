@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use dpopt_privacy::Part;
+
 use super::PrivateData;
 use crate::data_error::DataError;
 use crate::seeded;
@@ -40,16 +42,18 @@ impl PrivateData {
         // Each part in the order of the table.
         order.sort_unstable();
         rest.sort_unstable();
-        let part = |positions: &[u32]| Self {
+        let [left, held_out] = Part::of_split(records, held, seed);
+        let part = |positions: &[u32], part| Self {
             records: self.records.only(positions),
             stored: None,
             adjacency: self.adjacency,
             public_records: positions.len() as u64,
             made_up: self.made_up,
             order: None,
+            part: Some(part),
             asked: AtomicBool::new(false),
         };
-        Ok((part(&rest), part(&order)))
+        Ok((part(&rest, left), part(&order, held_out)))
     }
 }
 

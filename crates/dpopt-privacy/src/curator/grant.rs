@@ -325,7 +325,13 @@ impl Curator {
             records,
             positions,
             order,
+            part,
         } = body;
+        if let Some(own) = self.inner.as_ref().and_then(|inner| inner.part)
+            && part != Some(own)
+        {
+            return Err(Refused::OtherPart { own, found: part });
+        }
         let adjacency = self.adjacency;
         let of_samples = |rate| FixedBlocks::of_samples(adjacency, rate);
         Ok(match which {
@@ -502,7 +508,7 @@ impl Curator {
 
     /// Refuses a release of claimed sensitivity whose argument the open reservation does not name.
     fn may_rest_on(&self, argument: &'static str) -> Result<(), Refused> {
-        if self.inner {
+        if self.inner.is_some() {
             return Err(Refused::NoGuarantee(
                 "an inner run of repeat-and-select can't pass on what its releases rest on",
             ));

@@ -36,6 +36,8 @@ pub use audit::{ReplayError, ReplayForAudits};
 pub use period::Prefix;
 pub use reservation::{AtMostThen, SliceCap, Spend};
 use reservation::{Place, Reservation, all_of};
+use tune::Inner;
+pub use tune::{InnerRun, TuningInParts};
 
 /// Holds the key, what the run may still spend and, if there is one, the shared ledger.
 ///
@@ -66,8 +68,8 @@ pub struct Curator {
     adaptive: bool,
     /// Counts what it grants, charges, reserves and settles: a ticket is good for one turn.
     turn: u64,
-    /// Whether it serves one inner run of repeat-and-select, which has one reservation.
-    inner: bool,
+    /// For one inner run of repeat-and-select, which has one reservation.
+    inner: Option<Inner>,
     /// What the reservations rest on that is claimed and not enforced.
     claims: BTreeSet<&'static str>,
     /// How many threads may draw noise.
@@ -112,7 +114,7 @@ impl Curator {
             promised: VecDeque::new(),
             adaptive: false,
             turn: 0,
-            inner: false,
+            inner: None,
             claims: BTreeSet::new(),
             threads: NonZeroUsize::MIN,
             replay: None,
@@ -195,7 +197,7 @@ impl Curator {
     /// As [`Curator::reserve`], for an event that can't be released.
     pub fn promise(&mut self, parts: &[Spend]) -> Result<(), Refused> {
         let parts = self.parts(parts)?;
-        if self.inner {
+        if self.inner.is_some() {
             return Err(Refused::InnerRun);
         }
         self.adaptive |= self.spent() != Event::NoOp;
@@ -240,7 +242,9 @@ impl Curator {
         argument: Option<&'static str>,
     ) -> Result<(), Refused> {
         self.key.check_process()?;
-        if self.inner {
+        if let Some(inner) = &self.inner
+            && !(argument.is_none() && inner.may_reserve.contains(spend))
+        {
             return Err(Refused::InnerRun);
         }
         if self.reservation.is_some() {
@@ -261,6 +265,10 @@ impl Curator {
             self.reserved.push(reservation.event.clone());
         }
         self.reservation = Some(reservation);
+        // An inner run has one.
+        if let Some(inner) = &mut self.inner {
+            inner.may_reserve.clear();
+        }
         self.turn += 1;
         Ok(())
     }
@@ -320,7 +328,7 @@ impl Curator {
     pub fn knows_unread(&self) -> bool {
         let claimed = self.pool.as_ref().is_some_and(Pool::of_ledger);
         let ledger = self.ledger.as_ref();
-        !self.inner && ledger.is_none_or(|ledger| ledger.knows_unread(claimed))
+        self.inner.is_none() && ledger.is_none_or(|ledger| ledger.knows_unread(claimed))
     }
 
     /// The next `len` records of the pool.
@@ -402,7 +410,7 @@ impl Curator {
     /// in an inner run of repeat-and-select; [`Refused::Accounting`] when no accountant takes the
     /// event.
     pub fn guarantee(&self, delta: Delta) -> Result<Guarantee, Refused> {
-        if self.inner {
+        if self.inner.is_some() {
             return Err(Refused::NoGuarantee(
                 "the best of several runs is less private than one of them; ask the curator that selects",
             ));

@@ -1,12 +1,130 @@
 //! Repeat-and-select: the best of a secret number of private runs.
 
-use crate::noise::Purpose;
+use crate::adjacency::Adjacency;
+use crate::event::Event;
+use crate::noise::digits::BitSource as _;
+use crate::noise::{KeyedStream, Purpose};
+use crate::part::Part;
 use crate::refused::Refused;
 use crate::selection::{Best, Repetitions, Tuning};
 use crate::which::Account;
 
 use super::reservation::Reservation;
 use super::{Curator, Spend};
+
+/// What an inner run may do.
+pub(super) struct Inner {
+    /// The reservations of which it may make one.
+    pub(super) may_reserve: Vec<Spend>,
+    /// The records that it may read; none: any.
+    pub(super) part: Option<Part>,
+}
+
+/// The best of several runs, each of which trains one of several candidates on one part of a table and scores the result on the other.
+///
+/// # Formula
+/// [`Event::RepeatAndSelect`] of an [`Event::ParallelComposed`] of what each candidate spends and of what a score does.
+///
+/// # Privacy
+/// A record is in one part, and a run trains one candidate, which it says: so at every order, and at every epsilon, a run costs a record
+/// at most the dearest of these (`docs/privacy/selection.md`).
+#[derive(Debug, Clone, PartialEq)]
+pub struct TuningInParts {
+    tuning: Tuning,
+    adjacency: Adjacency,
+    /// What is trained on, and what is scored on.
+    parts: [Part; 2],
+    trained: Vec<Spend>,
+    scored: Spend,
+}
+
+impl TuningInParts {
+    /// Of candidates that spend this each on the first part, and a score that spends that on the second. The mean and the shape of the
+    /// number of runs are those of [`Tuning::new`].
+    ///
+    /// # Errors
+    /// [`Refused::UnsupportedSpend`] under an adjacency that hides the number of records, of which one more would move others to the
+    /// other part; for no candidate; and for a selection, which does not tell which part it is of. [`Refused::OtherPart`] for parts that
+    /// are not those of one split. [`Refused::Selection`] as [`Tuning::new`].
+    pub fn new(
+        adjacency: Adjacency,
+        parts: [Part; 2],
+        (trained, scored): (Vec<Spend>, Spend),
+        (mean, shape): (f64, f64),
+    ) -> Result<Self, Refused> {
+        let [train, score] = parts;
+        if !train.completes(score) {
+            return Err(Refused::OtherPart {
+                own: train,
+                found: Some(score),
+            });
+        }
+        let mut events: Vec<Event> = Vec::new();
+        for spend in trained.iter().chain([&scored]) {
+            let event = Reservation::new(spend, adjacency)?.event;
+            let leaves = event.leaves();
+            if let Some((leaf, _)) = leaves.into_iter().find(|(leaf, _)| selects(leaf)) {
+                return Err(Refused::UnsupportedSpend {
+                    event: leaf,
+                    why: " in an inner run on a part: it does not tell which records it reads",
+                });
+            }
+            if !events.contains(&event) {
+                events.push(event);
+            }
+        }
+        let event = Event::ParallelComposed { events };
+        let why = match (adjacency.record_count_is_public(), trained.is_empty()) {
+            (false, _) => ": one more record would move others to the other part",
+            (_, true) => ": there is no candidate",
+            _ => {
+                let tuning = Tuning::new(event, mean, shape)?;
+                return Ok(Self {
+                    tuning,
+                    adjacency,
+                    parts,
+                    trained,
+                    scored,
+                });
+            }
+        };
+        Err(Refused::UnsupportedSpend { event, why })
+    }
+
+    /// What to reserve.
+    #[must_use]
+    pub fn event(&self) -> Event {
+        self.tuning.event()
+    }
+
+    /// The mean number of runs: what to report. The number itself is secret.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.tuning.mean()
+    }
+}
+
+/// Whether it is a selection.
+fn selects(leaf: &Event) -> bool {
+    matches!(
+        leaf,
+        Event::ExponentialMechanism { .. }
+            | Event::PermuteAndFlip { .. }
+            | Event::AboveThreshold { .. }
+            | Event::ReportNoisyMax { .. }
+            | Event::RepeatAndSelect { .. }
+    )
+}
+
+/// One inner run: its candidate, and a curator for each part, which makes one reservation: what the tuning names for it.
+pub struct InnerRun {
+    /// The number of the candidate, in the order of the tuning: each is as likely.
+    pub candidate: usize,
+    /// Of the part that is trained on.
+    pub train: Curator,
+    /// Of the part that is scored on.
+    pub score: Curator,
+}
 
 impl Curator {
     /// Makes a private run a random number of times and returns the best outcome.
@@ -34,21 +152,57 @@ impl Curator {
         tuning: &Tuning,
         run: impl Fn(&mut Curator) -> (T, f64),
     ) -> Result<Option<Best<T>>, Refused> {
-        let event = tuning.event();
-        self.check(&event, &Account::Whole)?;
         let spend = Spend::Fixed(tuning.run().clone());
         // The same terms for every run: if they can be reserved once, they always can.
         Reservation::new(&spend, self.adjacency)?;
+        self.best_of(tuning, |outer, stream| {
+            let mut inner = outer.inner_run(stream, vec![spend.clone()], None);
+            inner.reserve(&spend)?;
+            Ok(run(&mut inner))
+        })
+    }
+
+    /// As [`Curator::repeat_and_select`], of runs that train on one part of a table and score on the other. Each has a candidate, drawn
+    /// uniformly, whose spend it reserves with the first of its curators, as a solver does, and scores with the second.
+    ///
+    /// # Privacy
+    /// As there. The curators refuse releases of records that are not of their part ([`Refused::OtherPart`]), and reservations that the
+    /// tuning does not name ([`Refused::InnerRun`]). There is one reservation, the outer one; what an inner run reserves, releases and
+    /// settles is in no ledger.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn repeat_and_select_in_parts<T>(
+        &mut self,
+        tuning: &TuningInParts,
+        run: impl Fn(InnerRun) -> (T, f64),
+    ) -> Result<Option<Best<T>>, Refused> {
+        self.same_adjacency(tuning.adjacency)?;
+        let [train, score] = tuning.parts;
+        self.best_of(&tuning.tuning, |outer, stream| {
+            let candidate = stream.below(tuning.trained.len() as u64) as usize;
+            let trained = tuning.trained.get(candidate).cloned();
+            Ok(run(InnerRun {
+                candidate,
+                train: outer.inner_run(stream, trained.into_iter().collect(), Some(train)),
+                score: outer.inner_run(stream, vec![tuning.scored.clone()], Some(score)),
+            }))
+        })
+    }
+
+    fn best_of<T>(
+        &mut self,
+        tuning: &Tuning,
+        run: impl Fn(&Self, &mut KeyedStream) -> Result<(T, f64), Refused>,
+    ) -> Result<Option<Best<T>>, Refused> {
+        let event = tuning.event();
+        self.check(&event, &Account::Whole)?;
         let repetitions = Repetitions::new(tuning);
         let mut stream = self.stream(Purpose::Noise)?;
         self.charge(&event, &Account::Whole)?;
         let mut best: Option<Best<T>> = None;
         for _ in 0..repetitions.draw(&mut stream) {
-            let mut inner = Self::with_key(self.adjacency, self.mode, self.key.derive(&mut stream));
-            inner.reserve(&spend)?;
-            inner.inner = true;
-            inner.replay.clone_from(&self.replay);
-            let (value, score) = run(&mut inner);
+            let (value, score) = run(self, &mut stream)?;
             let score = if score.is_nan() {
                 f64::NEG_INFINITY
             } else {
@@ -59,5 +213,19 @@ impl Curator {
             }
         }
         Ok(best)
+    }
+
+    /// A curator with a key of its own, and no ledger.
+    fn inner_run(
+        &self,
+        stream: &mut KeyedStream,
+        may_reserve: Vec<Spend>,
+        part: Option<Part>,
+    ) -> Self {
+        let mut inner = Self::with_key(self.adjacency, self.mode, self.key.derive(stream));
+        inner.inner = Some(Inner { may_reserve, part });
+        inner.threads = self.threads;
+        inner.replay.clone_from(&self.replay);
+        inner
     }
 }

@@ -1,0 +1,657 @@
+//! `dpopt tune`: the best of several private models, chosen privately.
+//!
+//! A secret number of runs is drawn. Each trains a candidate that was drawn at random and scores it on records that were held out, with
+//! noise; the best of them is all that leaves. Nothing is shown or written before the end, so a run that is killed tells nothing but when.
+
+mod candidates;
+mod search;
+mod told;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use dpopt::certify::{TuningFailure, TuningRecords, TuningScore};
+use dpopt::data::formats::Format;
+use dpopt::data::tabular::{Label, LabelKind};
+use dpopt::nonconvex::{Budget, Stop};
+use dpopt::oracle::{EstimatorError, PrivateData, PublicOrder};
+use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, FilterKind, Part, Refused};
+use serde::{Deserialize, Serialize};
+
+use crate::args;
+use crate::artefacts::{FILES, MODEL, OutDir};
+use crate::certificate::NoCertificate;
+use crate::error::CliError;
+use crate::evaluated::{self, Evaluated, FAILURE, HeldOutRecords};
+use crate::exit::Exit;
+use crate::input::{self, Input};
+use crate::ledger::{LedgerArgs, Shared, left_in_words};
+use crate::model::Model;
+use crate::outputs::{Outputs, json_text};
+use crate::paths::Paths;
+use crate::rescue::Rescue;
+use crate::source::Source;
+use crate::statement::{Statement, rounded_up, scientific};
+use crate::summary::{paragraph, print, print_json};
+use crate::tell::warn;
+use crate::trace::Recorder;
+use crate::train::{DELTA, DRAFT_ACCEPTED, DRAFT_REFUSED};
+
+use candidates::{Candidate, CandidateArgs};
+use search::{ADJACENCY, Searched, Terms};
+pub(crate) use told::TuningTold;
+
+/// Fewest runs in the mean where nothing is asked for: of a Poisson number of them there is none in one of 150 tunings.
+const FEWEST: f64 = 5.0;
+/// Most of them.
+const MOST: f64 = 10.0;
+/// The share of the records that is held out where nothing is asked for.
+const HOLDOUT: f64 = 0.2;
+
+/// Flags of `dpopt tune`.
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    /// Records to train and score on: as in `dpopt train`, but not those that stay in a file; default: the built-in sample
+    #[arg(value_name = "FILE", group = "records")]
+    file: Option<PathBuf>,
+    /// The same as a flag; `-`: a table on standard input, plain or gzipped
+    #[arg(long, value_name = "FILE", group = "records")]
+    data: Option<PathBuf>,
+    /// Format of the records; default: by the file's name
+    #[arg(long, value_name = "FORMAT", value_parser = input::format)]
+    format: Option<Format>,
+    /// Labels of the records, where they are in a file of their own (NPY, IDX)
+    #[arg(long, value_name = "FILE", requires = "records")]
+    labels: Option<PathBuf>,
+    /// Public schema of the table (see `dpopt schema`), of all candidates
+    #[arg(long, value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Tune on a draft of `dpopt schema` as it is: as in `dpopt train`
+    #[arg(long)]
+    accept_draft: bool,
+    /// Column to predict, if not the one that the schema names
+    #[arg(long, value_name = "COLUMN")]
+    label: Option<String>,
+    /// Value of the label that counts as positive, if not the one that the schema names
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    positive: Option<String>,
+    #[command(flatten)]
+    candidates: CandidateArgs,
+    /// By which number of the private evaluation the best run is chosen: auc or accuracy for classes, absolute-error or squared-error for
+    /// numbers; default: auc, of several classes accuracy, of a number absolute-error
+    #[arg(long, value_name = "NAME", value_parser = score)]
+    score: Option<TuningScore>,
+    /// Number of runs in the mean, from 1 to 1000; default: as many as candidates, from 5 to 10. A candidate is never tried with
+    /// probability exp(-M/candidates) (poisson)
+    #[arg(long, value_name = "M", value_parser = repeats, allow_hyphen_values = true)]
+    repeats: Option<f64>,
+    /// Law of the number of runs. poisson: near its mean, the cheapest for up to some 8 runs; zero with probability exp(-M), and then there
+    /// is no model. geometric and logarithmic: at least one run, often few
+    #[arg(long, value_enum, default_value_t = Law::Poisson)]
+    law: Law,
+    /// Hold out this share of the records to score on, drawn by a public seed
+    #[arg(long, value_name = "SHARE", default_value_t = HOLDOUT, value_parser = args::probability, allow_hyphen_values = true)]
+    holdout: f64,
+    /// Seed of that draw: public, and chosen without looking at the records. Default: drawn from the operating system, and named in the
+    /// model's file
+    #[arg(long, value_name = "S", allow_hyphen_values = true)]
+    holdout_seed: Option<u64>,
+    /// Bins of scores of two classes that the evaluation counts records in: an even number. Default: by the number of records and the noise
+    #[arg(long, value_name = "B", allow_hyphen_values = true)]
+    bins: Option<usize>,
+    /// Privacy budget epsilon of everything: all runs, their scores and the choice. Required
+    #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
+    epsilon: Option<Epsilon>,
+    /// Privacy budget delta of the same; should be well below one over the number of records. Default 1e-6
+    #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
+    delta: Option<Delta>,
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// Folder for model.json, events.json and report.html; new or empty
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Replace these files in a folder that is not empty
+    #[arg(long)]
+    force: bool,
+    /// Show what each run would get, and stop: nothing is charged, released or written. With --public-records no record is read; without it
+    /// the table is read for its number of records alone
+    #[arg(long)]
+    dry_run: bool,
+    /// Number of records, for --dry-run without a table
+    #[arg(long, value_name = "N", requires = "dry_run", value_parser = args::count, allow_hyphen_values = true)]
+    public_records: Option<u64>,
+    /// Threads, up to 1024; default: as many as the machine offers. The result does not depend on it
+    #[arg(long, value_name = "N", value_parser = args::threads, allow_hyphen_values = true)]
+    threads: Option<NonZeroUsize>,
+    /// Print one JSON object instead of the summary; without --out it holds the model
+    #[arg(long)]
+    json: bool,
+    /// Print no summary
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// The law of the number of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Law {
+    /// Poisson
+    Poisson,
+    /// Truncated negative binomial of shape 1
+    Geometric,
+    /// Truncated negative binomial of shape 0
+    Logarithmic,
+}
+
+impl Law {
+    fn shape(self) -> f64 {
+        match self {
+            Self::Poisson => f64::INFINITY,
+            Self::Geometric => 1.0,
+            Self::Logarithmic => 0.0,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Poisson => "a Poisson",
+            Self::Geometric => "a geometric",
+            Self::Logarithmic => "a logarithmic",
+        }
+    }
+
+    fn theorem(self) -> &'static str {
+        match self {
+            Self::Poisson => "Theorem 6",
+            Self::Geometric | Self::Logarithmic => "Theorem 2",
+        }
+    }
+}
+
+fn score(name: &str) -> Result<TuningScore, String> {
+    let mut all = TuningScore::ALL.into_iter();
+    all.find(|score| score.to_string() == name).ok_or_else(|| {
+        let names = TuningScore::ALL.map(|score| score.to_string());
+        format!("known are {}", names.join(", "))
+    })
+}
+
+fn repeats(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if (1.0..=1000.0).contains(&value) => Ok(value),
+        _ => Err("a number from 1 to 1000 is needed".to_owned()),
+    }
+}
+
+impl TuneArgs {
+    fn records(&self) -> Option<&Path> {
+        self.data.as_deref().or(self.file.as_deref())
+    }
+
+    fn check_paths(&self) -> Result<(), CliError> {
+        let out = self.out.as_deref();
+        let files = FILES.map(|name| out.map(|out| out.join(name)));
+        let mut paths = Paths::new()
+            .reads("--data", self.records())
+            .reads("--labels", self.labels.as_deref())
+            .reads("--schema", self.schema.as_deref())
+            .writes("--ledger", self.ledger.path())
+            .writes("--out", out);
+        for file in &files {
+            paths = paths.writes("--out", file.as_deref());
+        }
+        paths.check()
+    }
+
+    /// The score, if the label has it.
+    fn by(&self, label: &Label) -> Result<TuningScore, CliError> {
+        let (kind, scores): (&str, &[TuningScore]) = match &label.kind {
+            LabelKind::Several(_) => ("of several classes", &[TuningScore::Accuracy]),
+            LabelKind::Number(_) => (
+                "that is a number",
+                &[TuningScore::AbsoluteError, TuningScore::SquaredError],
+            ),
+            _ => ("of two classes", &[TuningScore::Auc, TuningScore::Accuracy]),
+        };
+        let by = self.score.or(scores.first().copied());
+        by.filter(|by| scores.contains(by)).ok_or_else(|| {
+            let names: Vec<String> = scores.iter().map(ToString::to_string).collect();
+            let problem = format!(
+                "models of a label {kind} are scored by {}",
+                names.join(" or ")
+            );
+            CliError::flag("--score", problem)
+        })
+    }
+
+    /// How many records are held out of so many.
+    fn held(&self, records: u64) -> Result<u64, CliError> {
+        let held = (self.holdout * records as f64).round() as u64;
+        if held == 0 || held >= records {
+            let problem = format!(
+                "of {records} records {held} would be held out, and both parts need some: give another share or more records"
+            );
+            return Err(CliError::flag("--holdout", problem));
+        }
+        Ok(held)
+    }
+
+    /// The records of every row norm, in two parts each.
+    fn read(
+        &self,
+        source: &Source,
+        candidates: &[Candidate],
+        seed: u64,
+    ) -> Result<Vec<(f64, [PrivateData; 2])>, CliError> {
+        let problem = |problem| CliError::Data {
+            path: source.name(),
+            source: problem,
+        };
+        let clip = |radius| ClipNorm::new(radius).map_err(EstimatorError::from);
+        let mut norms: Vec<f64> = Vec::new();
+        for of in candidates {
+            let norm = of.schema.row_norm();
+            if !norms.contains(&norm) {
+                norms.push(norm);
+            }
+        }
+        let longest = norms.iter().copied().fold(0.0, f64::max);
+        let widest = source.schema.with_row_norm(longest)?;
+        let table = source.train_as(&widest)?;
+        let held = self.held(table.labels.len() as u64)?;
+        let labels = clip(source.schema.label().largest_code())?;
+        norms
+            .into_iter()
+            .map(|norm| {
+                let (design, labels_of) = (table.design.clone(), table.labels.clone());
+                let data = PrivateData::new(design, labels_of, clip(norm)?, ADJACENCY, None);
+                let data = data.map_err(problem)?.with_label_bound(labels);
+                let (train, held) = data.set_aside(held, seed).map_err(problem)?;
+                Ok((norm, [train, held]))
+            })
+            .collect()
+    }
+}
+
+pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
+    args.check_paths()?;
+    let Some(epsilon) = args.epsilon else {
+        let problem = "missing: a tuning is planned from the budget that all of its runs keep to together; --epsilon 1, say";
+        return Err(CliError::flag("--epsilon", problem));
+    };
+    let delta = args.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
+    if args.ledger.path().is_some() && args.out.is_none() && !args.json {
+        let problem = "needed with --ledger: the tuning would be paid for and its model thrown away (or give --json, which \
+                       prints the model)";
+        return Err(CliError::flag("--out", problem));
+    }
+    let data = args.records().map(|path| {
+        let flags = ["--data", "--labels"];
+        Input::new(path, args.labels.as_deref(), args.format, flags)
+    });
+    let source = Source::check(
+        data.transpose()?,
+        args.schema.as_deref(),
+        None,
+        args.label.as_deref(),
+        args.positive.as_deref(),
+    )?;
+    if source.schema.is_draft() && !args.accept_draft {
+        return Err(CliError::flag("--schema", DRAFT_REFUSED));
+    }
+    if source.stays_in_a_file(false) {
+        let problem = "records that stay in a file of rows are read in runs, and none are held out of them; give the table itself";
+        return Err(CliError::flag("--data", problem));
+    }
+    let candidates = args.candidates.all(&source.schema)?;
+    let label = source.schema.label();
+    let by = args.by(label)?;
+    let evaluated = evaluated::label_of(label, args.bins)?;
+    let mean = args
+        .repeats
+        .unwrap_or_else(|| (candidates.len() as f64).clamp(FEWEST, MOST));
+    let mut out = match (&args.out, args.dry_run) {
+        (Some(path), false) => Some(OutDir::prepare(path, args.force)?),
+        _ => None,
+    };
+    let ledger = Shared::check(&args.ledger, ADJACENCY, None)?;
+    let seed = match args.holdout_seed {
+        Some(seed) => seed,
+        None => PublicOrder::draw_seed().map_err(Refused::from)?,
+    };
+    let (records, tables) = match args.public_records {
+        Some(records) => (records, Vec::new()),
+        None => {
+            let tables = args.read(&source, &candidates, seed)?;
+            let both = tables.first().map(|(_, both)| both);
+            let records = both.map_or(0, |both| both.iter().map(PrivateData::public_records).sum());
+            (records, tables)
+        }
+    };
+    let held = args.held(records)?;
+    let terms = Terms {
+        candidates: &candidates,
+        parts: Part::of_split(records, held, seed),
+        sizes: [records - held, held],
+        label: evaluated,
+        by,
+        repeats: (mean, args.law.shape()),
+        total: Budget { epsilon, delta },
+    };
+    let searched = terms.search()?;
+    let mut told = TuningTold {
+        candidates: candidates
+            .iter()
+            .zip(&searched.chosen)
+            .map(|(of, chosen)| of.named(chosen.solver))
+            .collect(),
+        chosen: 0,
+        score: by,
+        law: args.law,
+        mean_runs: mean,
+        epsilon_of_a_run: searched.epsilon,
+    };
+    let mut warnings = Vec::new();
+    if source.schema.is_draft() {
+        warnings.push(DRAFT_ACCEPTED.to_owned());
+    }
+    if delta.get() > 1.0 / records as f64 {
+        let delta = scientific(delta);
+        warnings.push(format!(
+            "--delta {delta} is above one over the number of records"
+        ));
+    }
+    warnings.extend(source.label_warnings()?);
+    for warning in &warnings {
+        warn(warning);
+    }
+    if args.dry_run {
+        return dry(args, &terms, &searched, &told).map(|()| Exit::Done);
+    }
+    let plan = terms.plan(&searched)?;
+    let mut curator = Curator::protected(ADJACENCY)?;
+    let budget_file = match ledger {
+        Some(ledger) => {
+            // Of the relations of filters only this one has a cost for it.
+            let file = ledger.open_for(FilterKind::Rdp, &plan.event())?;
+            let file = file.with_note(args.ledger.note(args.out.as_deref())?);
+            curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
+            args.ledger.path()
+        }
+        None => None,
+    };
+    curator
+        .reserve(&plan.spend())
+        .map_err(|refused| CliError::from_run(refused.into()))?;
+    let guarantee = curator.guarantee(delta)?;
+    let of_norm = |of: &Candidate| {
+        let norm = of.schema.row_norm();
+        let found = tables.iter().find(|(of, _)| *of == norm);
+        found.map(|(_, [train, held])| TuningRecords { train, held })
+    };
+    let pairs: Vec<TuningRecords<'_>> = candidates.iter().filter_map(of_norm).collect();
+    let best = plan.run(&pairs, &mut curator, search::threads(args.threads))?;
+    let settled = curator.settle().map_err(CliError::from);
+    let best = best.map_err(|failure| match failure {
+        TuningFailure::NoRun => CliError::NoRun(mean),
+        other => CliError::Untuned(other.to_string()),
+    })?;
+    let (Some(candidate), Some(chosen)) = (
+        candidates.get(best.candidate),
+        searched.chosen.get(best.candidate),
+    ) else {
+        return Err(CliError::Untuned("there is no such candidate".to_owned()));
+    };
+    told.chosen = best.candidate + 1;
+    let mut statement = Statement::new(
+        &guarantee,
+        records,
+        Stop::Completed,
+        None,
+        None,
+        source.schema.is_draft(),
+    );
+    statement.words.insert(1, told.paid());
+    let evaluated = Evaluated::of_best(
+        best.evaluation.into(),
+        &statement,
+        &candidate.schema,
+        HeldOutRecords {
+            records: held,
+            seed,
+        },
+        FAILURE,
+    );
+    let (fit, outcome) = (candidate.fit, &best.outcome);
+    let model = Model::new(
+        chosen.solver,
+        (fit, None),
+        statement.clone(),
+        candidate.schema.clone(),
+        None,
+        &outcome.point,
+    )
+    .with_evaluation(statement.clone(), Some(evaluated.clone()))
+    .with_tuning(told.clone());
+    let mut troubles = Vec::from_iter(settled.err());
+    let before_model = troubles.len();
+    if let Some(out) = &mut out {
+        let put = json_text(&model).and_then(|text| out.put(MODEL, &text));
+        troubles.extend(put.err());
+    }
+    let homeless = out.is_none() || troubles.len() > before_model;
+    let budget_left = budget_file
+        .map(|path| left_in_words(path).unwrap_or_else(|error| format!("can't be shown: {error}")));
+    if let Some(out) = &mut out {
+        let facts = terms.facts(candidate)?;
+        let outputs = Outputs {
+            table: &source.name(),
+            schema: &candidate.schema,
+            fit,
+            facts: &facts,
+            order: None,
+            chosen,
+            guarantee: &guarantee,
+            outcome,
+            spent: &curator.spent(),
+            record: &Recorder::new(&*chosen.plan),
+            certificate: &Err(NoCertificate::Tuned),
+            objective: None,
+            second_order: None,
+            statement: &statement,
+            metrics: None,
+            evaluation: Some(&evaluated),
+            by_group: None,
+            // They tell how many runs there were.
+            times: None,
+            budget_left: budget_left.as_deref(),
+            tuning: Some(&told),
+        };
+        troubles.extend(outputs.write(out));
+    }
+    let shown = Shown {
+        tuning: &told,
+        epsilon: statement.epsilon,
+        delta,
+        records,
+        evaluation: &evaluated,
+        budget_left: budget_left.as_deref(),
+        warnings: &warnings,
+        model: homeless.then_some(&model),
+    };
+    let printed = match (args.json, args.quiet) {
+        (true, _) => print_json(&shown),
+        (false, true) => Ok(()),
+        (false, false) => print(&summary(&source.name(), &shown, &statement, out.as_ref())),
+    };
+    let rescue = Rescue {
+        model: &model,
+        promised: out.is_some(),
+    };
+    let lost = if homeless {
+        rescue.after(printed, args.json)
+    } else {
+        printed.err().filter(|error| !error.is_a_closed_pipe())
+    };
+    troubles.extend(lost);
+    match troubles.is_empty() {
+        true => Ok(Exit::Done),
+        false => Err(CliError::AfterRun(troubles)),
+    }
+}
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Shown<'a> {
+    tuning: &'a TuningTold,
+    epsilon: f64,
+    delta: Delta,
+    records: u64,
+    evaluation: &'a Evaluated,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_left: Option<&'a str>,
+    warnings: &'a [String],
+    /// Where no folder holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a Model>,
+}
+
+fn summary(table: &str, shown: &Shown<'_>, statement: &Statement, out: Option<&OutDir>) -> String {
+    let mut text = format!("Table      {table}\n           {} records\n", shown.records);
+    let mut lines = text.into_bytes();
+    lines.extend(b"Tuning\n");
+    // Writing to a `Vec` can't fail.
+    let _ = paragraph(&mut lines, &shown.tuning.words());
+    let found = shown.evaluation;
+    lines.extend(found.evaluation.lines(&found.classes).into_bytes());
+    let _ = paragraph(&mut lines, &found.of());
+    let head = format!(
+        "Privacy    epsilon {} at delta {}, {}\n",
+        rounded_up(statement.epsilon),
+        scientific(statement.delta),
+        statement.adjacency
+    );
+    lines.extend(head.into_bytes());
+    for sentence in &statement.words {
+        let _ = paragraph(&mut lines, sentence);
+    }
+    if let Some(left) = shown.budget_left {
+        lines.extend(format!("Budget     {left}\n").into_bytes());
+    }
+    let place = match out {
+        Some(out) => format!("{} in {}", out.written().join(", "), out.path().display()),
+        None => "nothing written (--out DIR keeps the model)".to_owned(),
+    };
+    lines.extend(format!("Output     {place}\n").into_bytes());
+    text = String::from_utf8_lossy(&lines).into_owned();
+    text
+}
+
+/// One run of a dry run.
+#[derive(Serialize)]
+struct DryRun<'a> {
+    #[serde(flatten)]
+    tuning: &'a TuningTold,
+    epsilon: f64,
+    delta: Delta,
+    accountant: Accountant,
+    records: u64,
+    held_out: u64,
+    /// Of each candidate: passes over the records that are trained on.
+    passes: Vec<f64>,
+    /// Probabilities that a given candidate is never tried, and that there is no run.
+    never_tried: f64,
+    no_run: f64,
+    foretold: String,
+    event: dpopt::privacy::Event,
+}
+
+fn dry(
+    args: &TuneArgs,
+    terms: &Terms<'_>,
+    searched: &Searched,
+    told: &TuningTold,
+) -> Result<(), CliError> {
+    let event = terms.plan(searched)?.event();
+    let (accountant, epsilon) = Accountant::least(&event, terms.total.delta, ADJACENCY)?;
+    let passes = searched.chosen.iter();
+    let passes = passes.map(|of| of.plan.gradients() / terms.sizes[0] as f64);
+    let (mean, candidates) = (told.mean_runs, told.candidates.len() as f64);
+    let never = |times: f64| match args.law {
+        Law::Poisson => (-mean / times).exp(),
+        Law::Geometric => {
+            // E[(1 - 1/j)^K] of a geometric K of this mean.
+            let (gamma, miss) = (1.0 / mean, 1.0 - 1.0 / times);
+            gamma * miss / (1.0 - (1.0 - gamma) * miss)
+        }
+        Law::Logarithmic => f64::NAN,
+    };
+    let shown = DryRun {
+        tuning: told,
+        epsilon,
+        delta: terms.total.delta,
+        accountant,
+        records: terms.sizes.iter().sum(),
+        held_out: terms.sizes[1],
+        passes: passes.collect(),
+        never_tried: never(candidates),
+        no_run: match args.law {
+            Law::Poisson => (-mean).exp(),
+            _ => 0.0,
+        },
+        foretold: evaluated::foretold(&searched.evaluation)?,
+        event,
+    };
+    if args.json {
+        return print_json(&shown);
+    }
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| text += &format!("{name:<30} {value}\n");
+    for ((number, of), passes) in (1..).zip(&told.candidates).zip(&shown.passes) {
+        line(
+            &format!("candidate {number}"),
+            format!("{of} ({passes:.1} passes)"),
+        );
+    }
+    line("score", format!("{}; {}", told.score, shown.foretold));
+    line(
+        "records",
+        format!(
+            "{} are trained on, {} are held out to score",
+            terms.sizes[0], terms.sizes[1]
+        ),
+    );
+    line(
+        "runs",
+        format!("{} number, {mean} in the mean", told.law.words()),
+    );
+    if shown.never_tried.is_finite() {
+        line(
+            "a candidate is never tried",
+            format!("with probability {:.3}", shown.never_tried),
+        );
+    }
+    line(
+        "no run at all",
+        format!("with probability {:.2e}", shown.no_run),
+    );
+    line(
+        "each run",
+        format!("epsilon {:.4} at the same delta", told.epsilon_of_a_run),
+    );
+    line(
+        "all together",
+        format!(
+            "epsilon {} at delta {}, {ADJACENCY}, by the {accountant} accountant ({})",
+            rounded_up(epsilon),
+            scientific(shown.delta),
+            told.law.theorem()
+        ),
+    );
+    line(
+        "dry run",
+        "nothing was charged, released or written".to_owned(),
+    );
+    print(&text)
+}

@@ -1,0 +1,239 @@
+//! The candidates of a tuning: named one by one, or a grid; without either a grid that follows from the schema alone.
+
+use std::str::FromStr;
+
+use clap::Args;
+use dpopt::data::tabular::Schema;
+use serde::{Deserialize, Serialize};
+
+use crate::args::{self, AnySolver, SolverArg};
+use crate::choose::ChooseArgs;
+use crate::error::CliError;
+use crate::fit::{Fit, NetworkArgs};
+use crate::loss::{LinkArgs, LossName};
+
+/// Row norms of the default grid, as multiples of the schema's: a draft writes half of what rows have, and twice and half of that are
+/// near the best on made-up tables.
+const ROW_NORMS: [f64; 4] = [1.0, 2.0, 0.5, 0.25];
+/// More candidates cost nothing and are missed.
+const MOST: usize = 64;
+
+/// Flags of candidates.
+#[derive(Debug, Args)]
+pub(crate) struct CandidateArgs {
+    /// A candidate, as settings between spaces or commas: solver=NAME, loss=NAME, row-norm=X, max-passes=P; what is left out is as in
+    /// `dpopt train`. Give it for each candidate
+    #[arg(long, value_name = "SETTINGS", conflicts_with_all = ["solver", "loss", "row_norm", "max_passes"])]
+    candidate: Vec<Settings>,
+    /// A grid instead of candidates one by one: its solvers
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    solver: Vec<SolverArg>,
+    /// Losses of the grid
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    loss: Vec<LossName>,
+    /// Row norms of the grid; in a grid without them, that of the schema. Without any candidate or grid: the solver that auto picks, on
+    /// rows of 1, 2, 1/2 and 1/4 times the norm that the schema says
+    #[arg(long, value_name = "X", value_delimiter = ',', value_parser = args::positive)]
+    row_norm: Vec<f64>,
+    /// Most passes over the data, of the grid
+    #[arg(long, value_name = "P", value_delimiter = ',', value_parser = args::positive)]
+    max_passes: Vec<f64>,
+}
+
+/// What is said of one candidate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Settings {
+    solver: SolverArg,
+    loss: Option<LossName>,
+    row_norm: Option<f64>,
+    max_passes: Option<f64>,
+}
+
+const NONE: Settings = Settings {
+    solver: SolverArg::Auto,
+    loss: None,
+    row_norm: None,
+    max_passes: None,
+};
+
+impl FromStr for Settings {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut settings = NONE;
+        let mut seen: Vec<&str> = Vec::new();
+        let words = text.split([' ', ',']).filter(|word| !word.is_empty());
+        for word in words {
+            let word = word.trim_start_matches("--");
+            let (name, value) = word
+                .split_once('=')
+                .ok_or_else(|| format!("`{word}` is no setting: NAME=VALUE is needed"))?;
+            if seen.contains(&name) {
+                return Err(format!("{name} is given twice"));
+            }
+            seen.push(name);
+            match name {
+                "solver" => settings.solver = value.parse()?,
+                "loss" => settings.loss = Some(value.parse()?),
+                "row-norm" => settings.row_norm = Some(args::positive(value)?),
+                "max-passes" => settings.max_passes = Some(args::positive(value)?),
+                _ => {
+                    return Err(format!(
+                        "`{name}` is no setting of a candidate; known are solver, loss, row-norm and max-passes"
+                    ));
+                }
+            }
+        }
+        Ok(settings)
+    }
+}
+
+/// A candidate, whole. As in the model's file: what was chosen among is public.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Named {
+    pub(crate) solver: AnySolver,
+    pub(crate) loss: LossName,
+    pub(crate) row_norm: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_passes: Option<f64>,
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}, {} loss, row norm {}",
+            self.solver, self.loss, self.row_norm
+        )?;
+        match self.max_passes {
+            None => Ok(()),
+            Some(passes) => write!(f, ", at most {passes} passes"),
+        }
+    }
+}
+
+/// What is tried.
+pub(crate) struct Candidate {
+    pub(crate) solver: SolverArg,
+    pub(crate) fit: Fit,
+    /// The table's, with this candidate's row norm.
+    pub(crate) schema: Schema,
+    pub(crate) max_passes: Option<f64>,
+    pub(crate) how: ChooseArgs,
+}
+
+impl Candidate {
+    fn new(of: Settings, schema: &Schema) -> Result<Self, CliError> {
+        if let SolverArg::Saddle(solver) = of.solver {
+            let problem = format!(
+                "{solver} is for saddle problems, and candidates are of the mean loss; leave it out"
+            );
+            return Err(CliError::flag("--candidate", problem));
+        }
+        let schema = match of.row_norm {
+            Some(norm) => schema.with_row_norm(norm)?,
+            None => schema.clone(),
+        };
+        let none = (LinkArgs { ball: None }, None);
+        let fit = Fit::for_label(of.loss, &NetworkArgs::none(), none, schema.label())?;
+        Ok(Self {
+            solver: of.solver,
+            fit,
+            schema,
+            max_passes: of.max_passes,
+            how: ChooseArgs::within(of.max_passes),
+        })
+    }
+
+    pub(crate) fn named(&self, solver: AnySolver) -> Named {
+        Named {
+            solver,
+            loss: self.fit.name(),
+            row_norm: self.schema.row_norm(),
+            max_passes: self.max_passes,
+        }
+    }
+}
+
+impl CandidateArgs {
+    /// All of them, by public facts.
+    pub(crate) fn all(&self, schema: &Schema) -> Result<Vec<Candidate>, CliError> {
+        let mut settings = self.candidate.clone();
+        if settings.is_empty() {
+            settings = self.grid(schema.row_norm());
+        }
+        let mut kept: Vec<Settings> = Vec::new();
+        for of in settings {
+            if !kept.contains(&of) {
+                kept.push(of);
+            }
+        }
+        if kept.len() < 2 || kept.len() > MOST {
+            let problem = format!(
+                "a choice is among 2 to {MOST} different ones, and {} were given; for one setting take `dpopt train`",
+                kept.len()
+            );
+            return Err(CliError::flag("--candidate", problem));
+        }
+        kept.into_iter()
+            .map(|of| Candidate::new(of, schema))
+            .collect()
+    }
+
+    fn grid(&self, norm: f64) -> Vec<Settings> {
+        fn each<T: Copy>(of: &[T]) -> Vec<Option<T>> {
+            match of {
+                [] => vec![None],
+                all => all.iter().copied().map(Some).collect(),
+            }
+        }
+        let mut norms = each(&self.row_norm);
+        let bare = self.solver.is_empty() && self.loss.is_empty() && self.max_passes.is_empty();
+        if bare && self.row_norm.is_empty() {
+            norms = ROW_NORMS.map(|times| Some(times * norm)).to_vec();
+        }
+        let mut all = Vec::new();
+        for solver in each(&self.solver) {
+            for loss in each(&self.loss) {
+                for &row_norm in &norms {
+                    for max_passes in each(&self.max_passes) {
+                        all.push(Settings {
+                            solver: solver.unwrap_or(SolverArg::Auto),
+                            loss,
+                            row_norm,
+                            max_passes,
+                        });
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_what_is_none_is_refused() {
+        let read: Settings = "--solver=dp-sgd, row-norm=0.5 max-passes=3"
+            .parse()
+            .unwrap();
+        assert_eq!(read.row_norm, Some(0.5));
+        assert_eq!(read.max_passes, Some(3.0));
+        assert!(matches!(read.solver, SolverArg::Named(solver) if solver.name == "dp-sgd"));
+        assert_eq!("".parse(), Ok(NONE));
+        for bad in [
+            "solver",
+            "solver=nobody",
+            "row-norm=0",
+            "max-passes=inf",
+            "loss=none",
+            "steps=4",
+            "row-norm=1,row-norm=2",
+        ] {
+            assert!(bad.parse::<Settings>().is_err(), "{bad}");
+        }
+    }
+}

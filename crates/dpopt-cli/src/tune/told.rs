@@ -1,0 +1,51 @@
+//! What is said of a tuning: in the model's file, in the statement, and by `dpopt explain`.
+
+use dpopt::certify::TuningScore;
+use serde::{Deserialize, Serialize};
+
+use super::Law;
+use super::candidates::Named;
+
+/// How a model was chosen. All of it is public, or was released with the model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TuningTold {
+    /// All candidates, the chosen one too.
+    pub(crate) candidates: Vec<Named>,
+    /// The number of the chosen one, counted from 1.
+    pub(crate) chosen: usize,
+    /// By which of the numbers of the evaluation.
+    pub(crate) score: TuningScore,
+    /// The law of the number of runs, and its mean. The number itself is in no file.
+    pub(crate) law: Law,
+    pub(crate) mean_runs: f64,
+    /// What one run was planned with.
+    pub(crate) epsilon_of_a_run: f64,
+}
+
+impl TuningTold {
+    /// What was chosen among, in a sentence.
+    pub(crate) fn words(&self) -> String {
+        let chosen = self.candidates.get(self.chosen.saturating_sub(1));
+        format!(
+            "chosen among {} candidates by {} on the records that were held out: number {}, {}",
+            self.candidates.len(),
+            self.score,
+            self.chosen,
+            chosen.map_or_else(|| "unknown".to_owned(), Named::to_string)
+        )
+    }
+
+    /// What the statement says of it.
+    pub(crate) fn paid(&self) -> String {
+        format!(
+            "The choice of settings is paid for, and part of these numbers: {law} number of runs, {mean} in the mean, each of a candidate \
+             drawn at random, trained and scored with epsilon {epsilon:.4}, and nothing but the best run was kept (repeat-and-select, \
+             Papernot and Steinke 2022, {theorem}). How many runs there were is secret, and somebody who sees how long the command took \
+             learns something of it, which these numbers do not cover.",
+            law = self.law.words(),
+            mean = self.mean_runs,
+            epsilon = self.epsilon_of_a_run,
+            theorem = self.law.theorem()
+        )
+    }
+}
