@@ -81,7 +81,8 @@ pub use kl::{
     ProximalPlan, ProximalReads, ProximalRound, ProximalSchedule, ProximalSettings,
 };
 pub use perturbed::{
-    PerturbedPlan, PerturbedSchedule, PerturbedSettings, PerturbedSpider, PerturbedTest,
+    PerturbedPass, PerturbedPlan, PerturbedSchedule, PerturbedSettings, PerturbedSpider,
+    PerturbedTest,
 };
 pub use recursive::{
     ConvexFacts, GdStage, Outline, PassPlan, RECURSIVE_GD, RECURSIVE_SGD, RecursiveGdPlan,

@@ -19,7 +19,7 @@ use crate::goldstein::{
     GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED,
 };
 use crate::kl::{ADAPTIVE_GD, KL_SPIDER, PROXIMAL_POINT};
-use crate::perturbed::PERTURBED;
+use crate::perturbed::{PERTURBED, PERTURBED_PASS};
 use crate::recursive::{RECURSIVE_GD, RECURSIVE_SGD};
 use crate::sosp::SOSP;
 use crate::spider::boost::SPIDERBOOST;
@@ -61,7 +61,7 @@ pub static SOLVERS: &[&Solver] = &[
 
 /// The solvers of this crate that are in the library only. What is asked of each of [`SOLVERS`] is asked of them too: a row of the page, audits, a
 /// recorded stream.
-pub static LIBRARY: &[&LibraryPlan] = &[&ADAPTIVE_BATCH_FAITHFUL, &PERTURBED];
+pub static LIBRARY: &[&LibraryPlan] = &[&ADAPTIVE_BATCH_FAITHFUL, &PERTURBED, &PERTURBED_PASS];
 
 /// The solver of this name.
 ///

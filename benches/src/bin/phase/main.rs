@@ -13,7 +13,7 @@ use data::Problem;
 use dpopt::certify::{SecondOrderSettings, second_order};
 use dpopt::nonconvex::{
     Budget, CurvatureStart, ExtraFacts, HessianFacts, Limits, NOISY_GD, NoObserver, NoisyGdPlan,
-    Plan, PlanError, PublicFacts, SOSP, SPIDERBOOST, Solver,
+    Plan, PlanError, PublicFacts, SOSP, SPIDERBOOST, Solver, SospPlan, SospSettings,
 };
 use dpopt::oracle::{Constants, PrivateMean, QuadraticLink};
 use dpopt::privacy::{Adjacency, Curator, Delta, Epsilon};
@@ -53,6 +53,8 @@ impl Start {
 enum Method {
     Stay,
     Default(&'static Solver),
+    /// `sosp` with measured steps.
+    Measured,
     /// Step, in units of p, and clip.
     Tuned(f64, f64),
 }
@@ -119,6 +121,7 @@ fn rows() -> Vec<(Start, String, Method)> {
         for solver in [&SOSP, &NOISY_GD, &SPIDERBOOST] {
             rows.push((start, solver.name.to_owned(), Method::Default(solver)));
         }
+        rows.push((start, "sosp, measured steps".to_owned(), Method::Measured));
         rows.push((
             start,
             "noisy-gd, tuned".to_owned(),
@@ -202,6 +205,12 @@ fn walk(problem: &Problem, start: Start, method: Method, seed: u64) -> Result<Wa
             let extra = ExtraFacts::default().with_hessian(HessianFacts::of(&ball));
             let facts = facts(problem, &ball, means.dim());
             solver.plan(&facts, &extra, &budget, &Limits::steps(STEPS))?
+        }
+        Method::Measured => {
+            let facts = facts(problem, &ball, means.dim());
+            let settings = SospSettings::new(STEPS).with_measured_steps();
+            let hessian = HessianFacts::of(&ball);
+            Box::new(SospPlan::new(&facts, &hessian, &budget, settings)?)
         }
         Method::Default(solver) => {
             within(solver, &facts(problem, &here, means.dim()), &budget, left)?

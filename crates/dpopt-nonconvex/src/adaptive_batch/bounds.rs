@@ -8,7 +8,7 @@ pub(super) fn hoeffding(log: f64, radius: f64, m: f64, std: f64) -> f64 {
 
 /// The t with t^2 = 2 log (variance + range t/3): Bernstein's tail, of numbers, of martingales in a Hilbert space (Pinelis 1994, Theorem 3.4,
 /// with a 2 before the exponential) and of the largest eigenvalue of a sum of matrices (Tropp 2012, with a d).
-pub(super) fn bernstein(log: f64, variance: f64, range: f64) -> f64 {
+pub(crate) fn bernstein(log: f64, variance: f64, range: f64) -> f64 {
     let half = range * log / 3.0;
     half + (half * half + 2.0 * log * variance).sqrt()
 }
@@ -17,7 +17,7 @@ pub(super) fn bernstein(log: f64, variance: f64, range: f64) -> f64 {
 const MOST: f64 = 1e15;
 
 /// The fewest records, to within a part in 2^30, for which a margin that falls with them is at most `target`; none where there are none.
-pub(super) fn fewest(target: f64, margin: impl Fn(f64) -> f64) -> Option<f64> {
+pub(crate) fn fewest(target: f64, margin: impl Fn(f64) -> f64) -> Option<f64> {
     let (mut low, mut high) = (1.0f64, MOST);
     // NaN is no margin.
     if !(margin(high) <= target) {

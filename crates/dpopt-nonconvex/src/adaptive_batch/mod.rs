@@ -1,6 +1,6 @@
 //! Second-order stationary points of the population in one pass, with a private certificate on unread records.
 
-mod bounds;
+pub(crate) mod bounds;
 mod gradient;
 mod plan;
 mod planner;

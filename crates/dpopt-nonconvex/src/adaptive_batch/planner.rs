@@ -112,7 +112,7 @@ impl AdaptiveBatchPlan {
     /// # Errors
     /// [`PlanError::NeedsPositions`] under add/remove; [`PlanError::TooFewToCertify`] where the records do not suffice for the targets, or for
     /// any that say something; [`PlanError::TooFewSteps`] with rigorous constants; [`PlanError::TooManyDimensions`] of whole Hessians;
-    /// [`PlanError::EveryPointMeets`];
+    /// [`PlanError::EveryPointMeets`] for targets that the start is known to satisfy;
     /// [`PlanError::BadFact`] for facts, targets and a probability that are out of range.
     pub fn new(
         facts: &PublicFacts,
@@ -287,7 +287,7 @@ impl Search<'_> {
 
     fn asked(&self, targets: SecondOrderTargets) -> Result<AdaptiveBatchSchedule, PlanError> {
         let facts = self.of.facts;
-        PlanError::targets(&targets, facts.lipschitz, facts.smoothness)?;
+        PlanError::targets(&targets, facts.trivial_bound(), facts.smoothness)?;
         match self.at(targets) {
             Some((records, schedule)) if records <= self.records() => Ok(schedule),
             found => {

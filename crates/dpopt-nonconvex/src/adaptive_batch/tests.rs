@@ -336,6 +336,22 @@ fn what_can_not_be_planned_is_refused_with_the_numbers() {
         plan(10, 500_000, rigorous.with_targets(every)),
         Err(PlanError::EveryPointMeets { .. })
     ));
+    // A gradient that a start this low is known to satisfy: sqrt(2 L1 F0) = 0.4.
+    let low = PublicFacts {
+        initial_gap: 0.08,
+        ..facts(10, 50_000_000)
+    };
+    for (gradient, refused) in [(0.41, true), (0.39, false)] {
+        let targets = SecondOrderTargets {
+            gradient,
+            curvature: 0.9,
+        };
+        let settings = rigorous.with_targets(targets);
+        let plan = AdaptiveBatchPlan::new(&low, &HESSIAN, &budget(), settings);
+        let meets = matches!(&plan, Err(PlanError::EveryPointMeets { limit, .. })
+            if (limit - 0.4).abs() < 1e-12);
+        assert_eq!(meets, refused, "{plan:?}");
+    }
     let few = AdaptiveBatchSettings::new(10).with_constants(WalkConstants::Rigorous);
     assert!(matches!(
         plan(10, 500_000, few),

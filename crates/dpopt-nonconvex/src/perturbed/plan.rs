@@ -2,12 +2,12 @@
 
 use dpopt_solver::{Item, Plan, RunError, Stop, Terms, Unit, Value, Walk};
 
-use super::planner::{NAME, PerturbedPlan, PerturbedSchedule};
+use super::planner::{PerturbedPlan, PerturbedSchedule, name_of};
 use super::walk::PerturbedWalk;
 
 impl Plan for PerturbedPlan {
     fn name(&self) -> &'static str {
-        NAME
+        name_of(self.schedule.pass.is_some())
     }
 
     fn terms(&self) -> &Terms {
@@ -25,6 +25,7 @@ impl Plan for PerturbedPlan {
             steps,
             anchor,
             spider,
+            pass,
             cost,
         } = self.schedule;
         let mut items = vec![
@@ -51,6 +52,11 @@ impl Plan for PerturbedPlan {
             items.push(Item::ratio("variation_noise_multiplier", spider.variation));
             items.push(Item::count("most_anchors", spider.most_anchors));
         }
+        if let Some(pass) = pass {
+            items.push(Item::count("anchor_batch", pass.anchor));
+            items.push(Item::count("variation_batch", pass.variation));
+            items.push(Item::count("records_in_the_worst_case", pass.records));
+        }
         items
     }
 
@@ -66,9 +72,14 @@ impl Plan for PerturbedPlan {
     fn warning(&self, _: f64) -> Option<String> {
         (!self.schedule.proven).then(|| {
             format!(
-                "{NAME} proves nothing of curvature at this size: that the walk stays is a sign that there is no saddle of curvature {:.3}, \
-                 and no proof; sosp certifies",
-                self.schedule.curvature
+                "{} proves nothing of curvature at this size: that the walk stays is a sign that there is no saddle of curvature {:.3}, \
+                 and no proof; {} certifies",
+                self.name(),
+                self.schedule.curvature,
+                match self.schedule.pass {
+                    Some(_) => "adaptive-batch",
+                    None => "sosp",
+                }
             )
         })
     }

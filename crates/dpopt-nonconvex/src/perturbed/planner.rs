@@ -3,13 +3,15 @@
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::search::{MOST_STEPS, geometric};
 use dpopt_solver::{
-    BoundSense, BoundedQuantity, Budget, EscapeTerms, EscapeTest, PlanError, PublicFacts, Split,
-    Terms, chi_reach,
+    Access, BoundSense, BoundedQuantity, Budget, EscapeTerms, EscapeTest, PlanError, PublicFacts,
+    Split, Terms, chi_reach,
 };
 
+use super::pass::{OnePass, PerturbedPass};
 use crate::sosp::Estimates;
 
 pub(super) const NAME: &str = "perturbed";
+pub(super) const PASS: &str = "perturbed-pass";
 
 /// Least decrease of F for each release but those of the last try, over a^2/L1: `docs/theory/perturbed.md`, (3).
 const DECREASE: f64 = 0.05;
@@ -47,12 +49,14 @@ pub struct PerturbedSettings {
     pub estimates: Estimates,
     /// What is watched for.
     pub test: PerturbedTest,
+    /// Whether each release reads records that no other has read, and the bound is for the population: Tao et al.'s single pass.
+    pub one_pass: bool,
     /// Most releases.
     pub max_steps: u64,
 }
 
 impl PerturbedSettings {
-    /// p = 0.05, the cheaper estimates, movement.
+    /// p = 0.05, the cheaper estimates, movement, on all records.
     #[must_use]
     pub fn new(max_steps: u64) -> Self {
         Self {
@@ -60,6 +64,7 @@ impl PerturbedSettings {
             curvature: None,
             estimates: Estimates::default(),
             test: PerturbedTest::default(),
+            one_pass: false,
             max_steps,
         }
     }
@@ -74,6 +79,15 @@ impl PerturbedSettings {
     #[must_use]
     pub fn with_test(self, test: PerturbedTest) -> Self {
         Self { test, ..self }
+    }
+
+    /// In one pass.
+    #[must_use]
+    pub fn in_one_pass(self) -> Self {
+        Self {
+            one_pass: true,
+            ..self
+        }
     }
 
     /// Watching for saddles of this curvature, where nothing is proven.
@@ -108,6 +122,8 @@ pub struct PerturbedSchedule {
     pub anchor: f64,
     /// Spider.
     pub spider: Option<PerturbedSpider>,
+    /// One pass.
+    pub pass: Option<PerturbedPass>,
     /// Squared mu in the worst case.
     pub cost: f64,
 }
@@ -136,8 +152,12 @@ pub struct PerturbedSpider {
 /// A run that ends so has ||grad F(w)|| <= 3 a/2 with probability 1 - p. With fresh estimates, and where it says something, also lambda_min(hess F(w))
 /// >= -gamma, gamma about iota sqrt(6 rho a): `docs/theory/perturbed.md` has the proofs. Elsewhere staying is a sign and no proof.
 ///
+/// [In one pass](PerturbedSettings::in_one_pass) an anchor reads so many unread records and a variation so many others, a is the least for which
+/// there are enough, and F is the **population** risk: the records are a sample in an order that does not depend on them.
+///
 /// # Privacy
-/// `Spend::AtMost(Gaussian(1/mu))`: Gaussian releases on all records; perturbation, test and output are post-processing. See
+/// `Spend::AtMost(Gaussian(1/mu))`: Gaussian releases on all records; perturbation, test and output are post-processing. In one pass each record
+/// is read by one release of multiplier 1/mu: parallel composition, which needs fixed positions, so not under add/remove. See
 /// `docs/privacy/perturbed.md`.
 ///
 /// # References
@@ -154,6 +174,7 @@ pub struct PerturbedPlan {
 struct Task<'a> {
     facts: &'a PublicFacts,
     rho: f64,
+    mu: f64,
     settings: &'a PerturbedSettings,
 }
 
@@ -163,7 +184,7 @@ impl PerturbedPlan {
     /// # Errors
     /// [`PlanError::Vacuous`] where 3 a/2 says no more than the start satisfies; [`PlanError::TooFewSteps`] where more steps would do;
     /// [`PlanError::BadFact`] for facts and settings out of
-    /// range.
+    /// range; [`PlanError::NeedsPositions`] in one pass under add/remove.
     pub fn new(
         facts: &PublicFacts,
         hessian_lipschitz: f64,
@@ -180,14 +201,26 @@ impl PerturbedPlan {
         if let Some(curvature) = settings.curvature {
             PlanError::positive("curvature", curvature)?;
         }
+        let name = name_of(settings.one_pass);
+        if settings.one_pass {
+            PlanError::positions(name, (facts.adjacency, facts.records), |adjacency| {
+                let fixed = PublicFacts {
+                    adjacency,
+                    ..*facts
+                };
+                let plan = Self::new(&fixed, hessian_lipschitz, budget, settings).ok()?;
+                Some(plan.schedule.steps)
+            })?;
+        }
         let mu = budget.mu()?.get();
         let task = Task {
             facts,
             rho: hessian_lipschitz,
+            mu,
             settings: &settings,
         };
         let trivial = facts.trivial_bound();
-        let Some(schedule) = task.least(trivial / 1.5, mu * mu) else {
+        let Some(schedule) = task.least(trivial / 1.5) else {
             let longer = PerturbedSettings {
                 max_steps: MOST_STEPS as u64,
                 ..settings
@@ -197,28 +230,82 @@ impl PerturbedPlan {
                 ..task
             };
             if let Some(found) = longer.cheapest(trivial / 1.5)
-                && found.cost <= mu * mu
+                && longer.share(&found) <= 1.0
             {
                 return Err(PlanError::TooFewSteps {
-                    solver: NAME,
+                    solver: name,
                     needed: found.steps,
                     most: settings.max_steps,
                 });
             }
-            let found = task.least(1e3 * trivial, mu * mu);
+            let found = task.least(1e3 * trivial);
             let bound = found.map_or(f64::INFINITY, |found| 1.5 * found.target);
-            return Err(facts.vacuous(NAME, bound, mu));
+            return Err(facts.vacuous(name, bound, mu));
         };
-        let cap = Event::gaussian(NoiseMultiplier::new(1.0 / mu)?);
-        let gradients = if schedule.spider.is_some() { 2.0 } else { 1.0 };
-        let terms = Terms::new(facts, budget, schedule.steps, Spend::AtMost(cap))
-            .with_gradients(gradients * schedule.steps as f64 * facts.records as f64)
-            .bounding(BoundedQuantity::GradientNorm, BoundSense::WithProbability)
-            .stating(Some(1.5 * schedule.target));
+        let plan = Self::by_hand(facts, budget, settings, schedule)?;
+        let terms = plan.terms.stating(Some(1.5 * schedule.target));
         Ok(Self {
             terms: match schedule.proven {
                 true => terms.with_curvature(schedule.curvature),
                 false => terms,
+            },
+            ..plan
+        })
+    }
+
+    /// A plan with another schedule, in one pass if that is. It states no bound, and its runs none.
+    ///
+    /// # Errors
+    /// [`PlanError`] for facts, for noise out of range, and for a batch of no records.
+    pub fn by_hand(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: PerturbedSettings,
+        schedule: PerturbedSchedule,
+    ) -> Result<Self, PlanError> {
+        facts.check()?;
+        let mu = budget.mu()?.get();
+        let own = NoiseMultiplier::new(1.0 / mu)?;
+        let PerturbedSchedule {
+            spider,
+            steps,
+            pass,
+            ..
+        } = schedule;
+        let each = if spider.is_some() { 2.0 } else { 1.0 };
+        let sense = match pass {
+            Some(_) => BoundSense::PopulationWithProbability,
+            None => BoundSense::WithProbability,
+        };
+        let (spend, records) = match pass {
+            None => (
+                Spend::AtMost(Event::gaussian(own)),
+                steps as f64 * facts.records as f64,
+            ),
+            Some(pass) => {
+                PlanError::positive("records of an anchor", pass.anchor as f64)?;
+                if spider.is_some() {
+                    PlanError::positive("records of a variation", pass.variation as f64)?;
+                }
+                let noise = (
+                    NoiseMultiplier::new(schedule.anchor)?,
+                    spider.map_or(Ok(own), |spider| NoiseMultiplier::new(spider.variation))?,
+                );
+                (pass.spend(facts.records, noise), pass.records as f64)
+            }
+        };
+        let terms = Terms::new(facts, budget, steps, spend)
+            .with_gradients(each * records)
+            .bounding(BoundedQuantity::GradientNorm, sense);
+        Ok(Self {
+            terms: match pass {
+                None => terms,
+                Some(pass) => terms
+                    .with_access(Access::SinglePass {
+                        anchor: pass.anchor,
+                        variation: pass.variation,
+                    })
+                    .with_unread(facts.records),
             },
             settings,
             mu,
@@ -261,6 +348,14 @@ impl PerturbedPlan {
     }
 }
 
+/// What the plan is called.
+pub(super) fn name_of(one_pass: bool) -> &'static str {
+    match one_pass {
+        true => PASS,
+        false => NAME,
+    }
+}
+
 /// Gamma, the curvature, and whether it is proven.
 struct Watch {
     steps: f64,
@@ -269,11 +364,19 @@ struct Watch {
 }
 
 impl Task<'_> {
-    /// The schedule with the least a up to `most` for which the budget pays, to within a thousandth.
-    fn least(&self, most: f64, squared_mu: f64) -> Option<PerturbedSchedule> {
+    /// Of the budget, or of the records, in the worst case.
+    fn share(&self, of: &PerturbedSchedule) -> f64 {
+        match of.pass {
+            Some(pass) => pass.records as f64 / self.facts.records as f64,
+            None => of.cost / (self.mu * self.mu),
+        }
+    }
+
+    /// The schedule with the least a up to `most` for which budget and records suffice, to within a thousandth.
+    fn least(&self, most: f64) -> Option<PerturbedSchedule> {
         let at = |target: f64| {
             self.cheapest(target)
-                .filter(|found| found.cost <= squared_mu)
+                .filter(|found| self.share(found) <= 1.0)
         };
         let mut found = at(most)?;
         let (mut low, mut high) = (most * 1e-7, most);
@@ -297,7 +400,7 @@ impl Task<'_> {
             _ => self.recursive(target, self.watched(target)),
         };
         match (fresh, recursive) {
-            (Some(one), Some(other)) if other.cost < one.cost => Some(other),
+            (Some(one), Some(other)) if self.share(&other) < self.share(&one) => Some(other),
             (one, other) => one.or(other),
         }
     }
@@ -320,6 +423,9 @@ impl Task<'_> {
 
     /// The longest Gamma for which two runs stay coupled, and the curvature that is left then; none where that says nothing.
     fn proven(&self, target: f64) -> Option<Watch> {
+        if self.settings.one_pass {
+            return None;
+        }
         let (eta, rho) = (self.eta(), self.rho);
         let r = RADIUS * eta * target;
         // The root of 6 rho tau (tau a + r) = 1.
@@ -356,7 +462,32 @@ impl Task<'_> {
             steps: steps as u64,
             anchor: 0.0,
             spider: None,
+            pass: None,
             cost: f64::INFINITY,
+        })
+    }
+
+    /// In one pass: anchors and variations whose estimates are wrong by at most `error`, where there are so many of the former and anchors
+    /// after so long a squared path.
+    fn in_one_pass(
+        &self,
+        schedule: &PerturbedSchedule,
+        (anchors, path, error): (f64, f64, f64),
+    ) -> Option<PerturbedSchedule> {
+        let steps = schedule.steps as f64;
+        let failure = self.settings.failure;
+        let pass = OnePass::new(self.facts, self.mu, failure, (anchors, steps), path);
+        let own = 1.0 / self.mu;
+        Some(PerturbedSchedule {
+            anchor: own,
+            pass: Some(pass.fewest(error)?),
+            spider: (path > 0.0).then_some(PerturbedSpider {
+                path,
+                variation: own,
+                most_anchors: anchors as u64,
+            }),
+            cost: self.mu * self.mu,
+            ..*schedule
         })
     }
 
@@ -364,11 +495,14 @@ impl Task<'_> {
     fn fresh(&self, target: f64, watch: Watch) -> Option<PerturbedSchedule> {
         let schedule = self.schedule(target, &watch)?;
         let facts = self.facts;
+        let steps = schedule.steps as f64;
+        let error = 0.5 * target - PublicFacts::rounding(facts.lipschitz, facts.dim);
+        if self.settings.one_pass {
+            return self.in_one_pass(&schedule, (steps, 0.0, error));
+        }
         // Curvature has the other half.
         let share = if watch.proven { 0.5 } else { 1.0 };
-        let steps = schedule.steps as f64;
         let reach = chi_reach(facts.dim as f64, share * self.settings.failure / steps);
-        let error = 0.5 * target - PublicFacts::rounding(facts.lipschitz, facts.dim);
         let anchor = error / (reach * facts.noise_std(facts.lipschitz, 1.0));
         (anchor > 0.0).then_some(PerturbedSchedule {
             anchor,
@@ -395,6 +529,15 @@ impl Task<'_> {
                 * (facts.lipschitz + facts.smoothness * (steps * path).sqrt());
             let error = 0.5 * target - rounding;
             if !(error > 0.0) {
+                continue;
+            }
+            if self.settings.one_pass {
+                let found = self.in_one_pass(&schedule, (anchors, path, error));
+                if let Some(found) = found
+                    && best.is_none_or(|old| self.share(&found) < self.share(&old))
+                {
+                    best = Some(found);
+                }
                 continue;
             }
             // A reflection costs a factor of 2.

@@ -4,7 +4,7 @@ use dpopt_linalg::{add_scaled, distance, norm};
 use dpopt_oracle::{AskError, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, UnitError, Which};
 use dpopt_solver::{
-    Asked, Closing, NextStep, PerturbAndWatch, ReleaseKind, RunError, Stop, Walk, paid,
+    Asked, Closing, NextStep, PerturbAndWatch, ReleaseKind, RunError, Stop, Walk, in_stock, paid,
 };
 
 use super::planner::{PerturbedPlan, PerturbedSpider};
@@ -79,14 +79,25 @@ impl Walk for PerturbedWalk<'_> {
             Some((path, _)) => (ReleaseKind::Variation, path),
             None => (ReleaseKind::Anchor, 0.0),
         };
+        let pass = self.plan.schedule.pass;
         let released = match variation {
-            Some((_, noise)) => self.running.vary(oracle, &self.at, Which::All, noise),
-            None => self
-                .running
-                .anchor(oracle, &self.at, Which::All, self.anchor_noise),
+            Some((_, noise)) => {
+                let over = pass.map_or(Which::All, |pass| Which::Next(pass.variation));
+                self.running.vary(oracle, &self.at, over, noise).map(|_| ())
+            }
+            None => {
+                let over = pass.map_or(Which::All, |pass| Which::Next(pass.anchor));
+                let noise = self.anchor_noise;
+                self.running
+                    .anchor(oracle, &self.at, over, noise)
+                    .map(|_| ())
+            }
         };
-        if paid(released)?.is_none() {
+        let Some(released) = paid(in_stock(released))? else {
             return Ok(Asked::Nothing(Stop::BudgetUsed));
+        };
+        if released.is_none() {
+            return Ok(Asked::Nothing(Stop::RecordsExhausted));
         }
         self.path = Some(path);
         self.anchors += u64::from(kind == ReleaseKind::Anchor);

@@ -86,7 +86,7 @@ impl Cases<'_> {
                 extra.rank = rank;
                 if solver.name == ADAPTIVE_BATCH.name {
                     // So few records say hardly more in one pass.
-                    let (gradient, curvature) = (facts.lipschitz, facts.smoothness);
+                    let (gradient, curvature) = (facts.trivial_bound(), facts.smoothness);
                     let widest = SecondOrderTargets::widest(gradient, curvature);
                     extra = extra.with_second_order(widest);
                 }
@@ -287,6 +287,10 @@ impl Cases<'_> {
                 let plan = plan.unwrap_or_else(|error| panic!("perturbed has no case: {error}"));
                 let name = format!("perturbed, {kind}, {watched}");
                 self.run(&name, Ok(boxed(plan)), None);
+                if facts.adjacency.record_count_is_public() {
+                    let name = format!("perturbed-pass, {kind}, {watched}");
+                    self.run(&name, perturbed_pass(&facts, settings).map(boxed), None);
+                }
             }
         }
     }
@@ -468,6 +472,28 @@ fn budget() -> Budget {
 
 fn boxed(plan: impl Plan + 'static) -> Box<dyn Plan> {
     Box::new(plan)
+}
+
+/// In one pass, with batches that few records have: they are too few for a plan.
+fn perturbed_pass(
+    facts: &PublicFacts,
+    settings: PerturbedSettings,
+) -> Result<PerturbedPlan, PlanError> {
+    let many = PublicFacts {
+        records: 1 << 30,
+        ..*facts
+    };
+    let settings = settings.in_one_pass();
+    let mut schedule = *PerturbedPlan::new(&many, 0.1, &budget(), settings)?.schedule();
+    // Tries break out, and runs read all records or stay.
+    (schedule.target, schedule.watched) = (0.02, 20);
+    if let Some(pass) = &mut schedule.pass {
+        (pass.anchor, pass.variation) = (70, pass.variation.min(30));
+    }
+    if let Some(spider) = &mut schedule.spider {
+        (spider.path, spider.most_anchors) = (0.5, 40);
+    }
+    PerturbedPlan::by_hand(facts, &budget(), settings, schedule)
 }
 
 /// A solver as the base of a projected plan.
