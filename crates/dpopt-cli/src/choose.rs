@@ -479,16 +479,18 @@ impl ChooseArgs {
         budget: &Budget,
     ) -> Result<Chosen, CliError> {
         self.check(solver, fit.link.is_some())?;
-        let named = match solver {
-            SolverArg::Named(solver) => Some(solver),
-            SolverArg::Auto | SolverArg::Saddle(_) => None,
-        };
-        let claims = [
-            ("--goldstein-radius", self.goldstein_radius.is_some()),
-            ("--rank", self.rank.is_some()),
-        ];
-        let able = listed(|solver| solver.needs.no_constants);
-        fit.check_solver(named, &claims, &able)?;
+        if let Some(perceptron) = &fit.perceptron {
+            let named = match solver {
+                SolverArg::Named(solver) => Some(solver),
+                SolverArg::Auto | SolverArg::Saddle(_) => None,
+            };
+            let claims = [
+                ("--goldstein-radius", self.goldstein_radius.is_some()),
+                ("--rank", self.rank.is_some()),
+            ];
+            let able = listed(|solver| solver.needs.no_constants);
+            perceptron.check_solver((named, &able), fit.head, &claims)?;
+        }
         self.sosp.check_dim(facts.dim)?;
         if let SolverArg::Named(solver) = solver
             && solver.needs.hessian

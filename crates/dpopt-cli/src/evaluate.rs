@@ -6,7 +6,8 @@ use dpopt::oracle::{Glm, PublicData};
 use serde::Serialize;
 
 use crate::classes::{SeveralMetrics, several};
-use crate::fit::{Fit, Head};
+use crate::fit::Fit;
+use crate::head::Head;
 
 /// Metrics on a test set that was declared public.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -4,9 +4,7 @@ use clap::Args;
 use dpopt::certify::FittedModel;
 use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::linalg::Row;
-use dpopt::nonconvex::{
-    GlmRun, Plan, PlanError, PublicFacts, Solver, TypicalConstants, needs_one_product,
-};
+use dpopt::nonconvex::{GlmRun, Plan, PlanError, PublicFacts, TypicalConstants, needs_one_product};
 use dpopt::oracle::{
     Activation, Constants, Convexity, Glm, Mlp, Network, PrivateData, QuadraticLink, Softmax,
 };
@@ -14,6 +12,7 @@ use dpopt::privacy::{Adjacency, Curator};
 
 use crate::args;
 use crate::error::CliError;
+use crate::head::Head;
 use crate::loss::{LinkArgs, LossName};
 use crate::perceptron::{Perceptron, Widths};
 
@@ -87,15 +86,6 @@ impl std::str::FromStr for FactorSeed {
                 .map_err(|_| "a seed is a whole number below 2^64, or none".to_owned()),
         }
     }
-}
-
-/// How outputs are compared with a label.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Head {
-    /// One output: the scalar function of a quadratic loss, too.
-    Scalar(Glm),
-    /// One for each class.
-    Classes(Softmax),
 }
 
 /// A model before it is fitted.
@@ -517,37 +507,6 @@ impl Fit {
         match &self.perceptron {
             Some(perceptron) => perceptron.check(features, self.head),
             None => Ok(()),
-        }
-    }
-
-    /// Refuses solvers that are planned by constants, and claims that no solver of a perceptron uses. `able`: those that need none.
-    pub(crate) fn check_solver(
-        &self,
-        solver: Option<&'static Solver>,
-        claims: &[(&'static str, bool)],
-        able: &str,
-    ) -> Result<(), CliError> {
-        let Some(perceptron) = &self.perceptron else {
-            return Ok(());
-        };
-        if let Some(solver) = solver.filter(|solver| !solver.needs.no_constants) {
-            let fixed = match (perceptron.hidden.one(), self.classes()) {
-                (Some(units), None) => {
-                    format!(", or --output-weights fixed with --hidden {units}, which has one")
-                }
-                _ => String::new(),
-            };
-            let problem = format!(
-                "{solver} is planned by a Lipschitz constant of the loss, and a perceptron whose output weights are trained has none;                  take auto, {able}{fixed}"
-            );
-            return Err(CliError::flag("--solver", problem));
-        }
-        match claims.iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((flag, _)) => Err(CliError::flag(
-                flag,
-                "no solver of a perceptron has a use for it: nothing is proven of one",
-            )),
         }
     }
 

@@ -28,6 +28,7 @@ mod explain;
 mod export;
 mod field;
 mod fit;
+mod head;
 mod hold_out;
 mod input;
 mod interrupt;

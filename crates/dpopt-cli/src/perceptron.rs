@@ -1,11 +1,11 @@
 //! A perceptron before it is fitted: hidden layers, all of whose weights are trained.
 
-use dpopt::nonconvex::TypicalConstants;
+use dpopt::nonconvex::{Solver, TypicalConstants};
 use dpopt::oracle::{Activation, Head as MlpHead, Mlp, MlpError};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
-use crate::fit::Head;
+use crate::head::Head;
 
 /// The most hidden layers.
 const MOST_LAYERS: usize = 8;
@@ -115,6 +115,35 @@ impl Perceptron {
             "{inputs} features and hidden layers of {} are {many}, and at most {MOST_WEIGHTS} are trained; take fewer units",
             self.hidden
         ))
+    }
+
+    /// Refuses solvers that are planned by constants, and claims that no solver of a perceptron uses. `able`: those that need no constants.
+    pub(crate) fn check_solver(
+        &self,
+        (solver, able): (Option<&'static Solver>, &str),
+        head: Head,
+        claims: &[(&'static str, bool)],
+    ) -> Result<(), CliError> {
+        if let Some(solver) = solver.filter(|solver| !solver.needs.no_constants) {
+            let fixed = match (self.hidden.one(), head) {
+                (Some(units), Head::Scalar(_)) => {
+                    format!(", or --output-weights fixed with --hidden {units}, which has one")
+                }
+                _ => String::new(),
+            };
+            let problem = format!(
+                "{solver} is planned by a Lipschitz constant of the loss, and a perceptron whose output weights are trained has none; \
+                 take auto, {able}{fixed}"
+            );
+            return Err(CliError::flag("--solver", problem));
+        }
+        match claims.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((flag, _)) => Err(CliError::flag(
+                flag,
+                "no solver of a perceptron has a use for it: nothing is proven of one",
+            )),
+        }
     }
 
     /// What planners without a bound take for units. Nothing is proven by it.

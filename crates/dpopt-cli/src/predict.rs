@@ -11,6 +11,7 @@ use dpopt::linalg::Row;
 use dpopt::oracle::{Glm, Softmax};
 use serde_json::{Map, Value};
 
+use crate::args;
 use crate::artefacts::{Growing, Readers, failed, may_write};
 use crate::error::CliError;
 use crate::field::field;
@@ -38,6 +39,10 @@ pub(crate) struct PredictArgs {
     /// csv, or jsonl: one JSON object for each record
     #[arg(long, value_name = "FORMAT", default_value = "csv")]
     out_format: OutFormat,
+    /// Predict the positive value where its probability is above T; default 0.5. For logistic loss. T is used as it is: take it from what
+    /// errors cost, or from a released evaluation, and not from protected records
+    #[arg(long, value_name = "T", value_parser = args::probability, allow_hyphen_values = true)]
+    threshold: Option<f64>,
     /// Where to write the predictions, a line for each record; default: standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -67,10 +72,13 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
     }
     let model = Model::load(&args.model)?;
     let input = Input::new(&args.data, None, args.format, ["--data", ""])?;
-    let answers = Answers::new(&model).ok_or_else(|| CliError::Content {
+    let mut answers = Answers::new(&model).ok_or_else(|| CliError::Content {
         path: args.model.clone(),
         problem: "its loss predicts nothing".to_owned(),
     })?;
+    if let Some(threshold) = args.threshold {
+        answers.set_threshold(threshold, &model)?;
+    }
     let kept = kept(args.keep.as_deref(), &answers.columns)?;
     let Some(path) = out else {
         let mut sink = BufWriter::new(io::stdout().lock());
@@ -221,6 +229,8 @@ enum Kind<'a> {
         positive: &'a str,
         negative: &'a str,
         logistic: bool,
+        /// The positive value is predicted above it.
+        least: f64,
     },
 }
 
@@ -243,6 +253,7 @@ impl<'a> Answers<'a> {
                     positive: &classes.positive,
                     negative: classes.negative(),
                     logistic,
+                    least: 0.0,
                 };
                 (columns.map(str::to_owned).collect(), kind)
             }
@@ -253,6 +264,32 @@ impl<'a> Answers<'a> {
             fit: model.fit()?,
             kind,
         })
+    }
+
+    /// Refuses a model that has no probability of one value.
+    fn set_threshold(&mut self, threshold: f64, model: &Model) -> Result<(), CliError> {
+        let problem = match &mut self.kind {
+            Kind::Two {
+                logistic: true,
+                least,
+                ..
+            } => {
+                // The score of that probability.
+                *least = threshold.ln() - (-threshold).ln_1p();
+                return Ok(());
+            }
+            Kind::Two { .. } => format!(
+                "{} has scores and no probabilities; compare the column score with a number of your own",
+                model.loss
+            ),
+            Kind::Several(_) => {
+                "a label of several values has a probability for each, and the most probable is \
+                                 predicted; compare the columns of probabilities"
+                    .to_owned()
+            }
+            Kind::Number(_) => "the label is a number, and so is its prediction".to_owned(),
+        };
+        Err(CliError::flag("--threshold", problem))
     }
 
     fn of(&self, row: Row<'_>) -> Vec<Cell<'a>> {
@@ -270,10 +307,11 @@ impl<'a> Answers<'a> {
                 positive,
                 negative,
                 logistic,
+                least,
             } => {
                 let score = score();
                 let chance = logistic.then(|| Cell::Number(1.0 / (1.0 + (-score).exp())));
-                let class = if score > 0.0 { positive } else { negative };
+                let class = if score > least { positive } else { negative };
                 std::iter::once(Cell::Number(score))
                     .chain(chance)
                     .chain([Cell::Text(class)])

@@ -307,6 +307,13 @@ fn trained(model: &Model) -> Vec<Block> {
             model.point().len()
         ),
     ];
+    if model.is_perceptron() {
+        items.push(
+            "no bound: the loss of a perceptron whose output weights are trained has no Lipschitz constant, and nothing is proven of \
+             how far training came; the promise of privacy does not rest on one, since every contribution is clipped"
+                .to_owned(),
+        );
+    }
     items.extend(
         order::in_words(model.order, model.solver)
             .map(|order| format!("order of the records: {order}")),

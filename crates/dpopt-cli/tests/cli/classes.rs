@@ -177,7 +177,10 @@ fn what_several_classes_cannot_do_is_refused_with_a_remedy() {
             "not two values",
         ),
         ("--schema s.toml --group c", "not two values"),
-        ("--schema s.toml --hidden 8", "--hidden"),
+        (
+            "--schema s.toml --hidden 8 --output-weights fixed",
+            "one output",
+        ),
         ("--schema s.toml --ball 3", "--ball"),
         ("--schema s.toml --project 2", "several classes"),
         ("--schema s.toml --solver sosp --population", "one output"),
@@ -227,7 +230,7 @@ fn a_plan_of_several_classes_needs_their_number() {
         "",
         " --classes 2",
         " --classes 1001",
-        " --classes 10 --hidden 4",
+        " --classes 10 --hidden 4 --output-weights fixed",
     ] {
         assert_eq!(
             place.run(&format!("{plan}{flags}")).status.code(),

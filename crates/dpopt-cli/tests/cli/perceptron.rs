@@ -105,6 +105,10 @@ fn the_file_holds_the_network_and_the_statement_of_no_bound() {
         "{told}"
     );
     assert!(
+        told.contains("no bound: the loss of a perceptron"),
+        "{told}"
+    );
+    assert!(
         place
             .read("o/report.html")
             .contains("perceptron of 3, 2 hidden units")

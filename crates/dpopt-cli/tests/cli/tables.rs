@@ -22,6 +22,39 @@ fn a_draft_says_that_it_reads_the_data_and_can_be_trained_with_once_it_is_edited
     assert_eq!(place.train("")["records"], crate::support::ROWS);
 }
 
+/// The prediction is the positive value where the probability in the same line is above the threshold.
+#[test]
+fn a_threshold_moves_predictions_and_nothing_else() {
+    let place = Place::new();
+    place.train("--epsilon 8 --max-steps 30 --out o");
+    place.train("--epsilon 8 --max-steps 30 --loss hinge --out hinge");
+    let plain = place.ok("predict --model o/model.json --data test.csv");
+    let mut found = Vec::new();
+    for threshold in [0.05, 0.4, 0.5, 0.9] {
+        let flags = format!("predict --model o/model.json --data test.csv --threshold {threshold}");
+        let text = place.ok(&flags);
+        let mut positives = 0;
+        for (line, plain) in text.lines().zip(plain.lines()).skip(1) {
+            let (numbers, class) = line.rsplit_once(',').unwrap();
+            assert_eq!(plain.rsplit_once(',').unwrap().0, numbers);
+            let chance: f64 = numbers.split_once(',').unwrap().1.parse().unwrap();
+            assert_eq!(class == "yes", chance > threshold, "{line} {threshold}");
+            positives += usize::from(class == "yes");
+        }
+        found.push(positives);
+    }
+    assert!(
+        found.is_sorted_by(|a, b| a >= b) && found[0] > found[3],
+        "{found:?}"
+    );
+    let line = "predict --model hinge/model.json --data test.csv --out x --threshold 0.3";
+    place.fails(line, 1, &["--threshold", "hinge", "score"]);
+    for bad in ["0", "1", "-1", "nan"] {
+        let line = format!("predict --model o/model.json --data test.csv --threshold {bad}");
+        assert_eq!(place.run(&line).status.code(), Some(1), "{bad}");
+    }
+}
+
 #[test]
 fn predictions_use_the_schema_of_the_model() {
     let place = Place::new();

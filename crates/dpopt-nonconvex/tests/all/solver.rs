@@ -6,7 +6,7 @@ use dpopt_nonconvex::{
     ADAPTIVE_BATCH, AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, BoundSense, Budget,
     ExtraFacts, GlmRun, JlBranch, JlFacts, JlPlan, Limits, NoObserver, Plan, PlanError,
     PublicFacts, PublicRank, RECURSIVE_GD, RECURSIVE_SGD, RunError, SAMPLED_SPIDERBOOST, SOLVERS,
-    SPIDERBOOST, Solver, Stop, TREE_SPIDER, solver,
+    SPIDERBOOST, Solver, Stop, TREE_SPIDER, TypicalConstants, solver,
 };
 use dpopt_oracle::{
     ConvexGlm, ConvexSmooth, Convexity, FnOracle, Glm, Offers, Oracle as _, OracleFacts,
@@ -126,6 +126,30 @@ fn plans_are_what_their_solver_promises() {
             solver.needs.hessian,
             "{name}"
         );
+        // A loss without constants: nothing without units; with them the plan of a loss that has these constants, without a bound.
+        let free = PublicFacts {
+            lipschitz: f64::INFINITY,
+            smoothness: f64::INFINITY,
+            convexity: Convexity::Nonconvex,
+            ..facts
+        };
+        let unbounded = |extra: &ExtraFacts| solver.plan(&free, extra, &budget(1.0), &limits);
+        assert!(unbounded(&extra()).is_err(), "{name}");
+        let mut typical = extra();
+        typical.typical = Some(TypicalConstants {
+            lipschitz: facts.lipschitz,
+            smoothness: facts.smoothness,
+            row_norm: facts.row_norm,
+        });
+        let found = unbounded(&typical);
+        assert_eq!(found.is_ok(), solver.needs.no_constants, "{name}");
+        if let Ok(found) = found {
+            assert!(found.bound().is_none(), "{name}");
+            let shown = |plan: &dyn Plan| format!("{:?}", plan.items());
+            assert_eq!(shown(&*found), shown(&*plan), "{name}");
+            assert_eq!(found.clip(), plan.clip(), "{name}");
+            assert_eq!(found.spend().event(), plan.spend().event(), "{name}");
+        }
         let bent = PublicFacts {
             convexity: Convexity::Nonconvex,
             ..facts

@@ -389,6 +389,9 @@ fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckErro
     on_rows(registry, "softmax", adjacency, softmax);
     on_rows(registry, "perceptron-squared", adjacency, perceptron(1)?);
     on_rows(registry, "perceptron-softmax", adjacency, perceptron(3)?);
+    let logistic = Head::Scalar(Glm::Logistic);
+    let mlp = Mlp::new(&[DIM, 3, 2, 1], Activation::Relu, logistic)?;
+    on_rows(registry, "perceptron-logistic", adjacency, mlp);
     for (name, activation, head) in [
         (
             "network-pinball",
