@@ -28,3 +28,4 @@ mod statements;
 mod support;
 mod tables;
 mod train;
+mod tuning;
