@@ -12,7 +12,7 @@ usage: cargo xtask <command>
         | --quantiles DIR [--threads N] [--tau T]... [--epsilon E]... [--hidden K]... [--radius R] [--max-steps T]
         [--directions M] [--add-remove] [--only SOLVER]... [--tuned] [--peers VENV] [--program cost|knots]
         | --pairs DIR [--only METHOD]... | --phase [--only METHOD]... [--dim P]...
-        | --tables [--only RECIPE]... [--epsilon E]...]
+        | --tables [--chosen] [--only RECIPE]... [--epsilon E]...]
              times of the accountants, the samplers, the clipped pass and a public certificate against their targets;
              with --peers the clipped steps of the tools in that virtual environment beside ours; with --census
              every solver on the files train.csv.gz and test.csv.gz in DIR, as Markdown (docs/measured/census.md);

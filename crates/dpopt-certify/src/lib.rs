@@ -66,6 +66,7 @@ pub use second::{
 };
 pub use tuning::{
     Tuned, TuningCandidate, TuningError, TuningFailure, TuningPlan, TuningRecords, TuningScore,
+    tuning_within,
 };
 pub use value_function::{InnerConstants, Saddle, SaddleMean, ValueError, ValueFunction};
 pub use window::{

@@ -105,6 +105,16 @@ pub enum TuningError {
         /// Its solver.
         solver: &'static str,
     },
+    /// The releases of a candidate can't be those of an inner run on a part of a table.
+    #[error("candidate {candidate}, {solver}: {why}")]
+    Candidate {
+        /// The number of the candidate, counted from 1.
+        candidate: usize,
+        /// Its solver.
+        solver: &'static str,
+        /// Why.
+        why: Box<Refused>,
+    },
     /// Not as many tables as candidates.
     #[error("{candidates} candidates have {records} pairs of records")]
     Records {
@@ -183,6 +193,40 @@ impl std::fmt::Display for TuningFailure {
     }
 }
 
+/// Plans that are made of all candidates. The total is nearly proportional to what one run gets, so three or four do.
+const ROUNDS: usize = 12;
+/// A plan of so much of the budget is good enough.
+const CLOSE: f64 = 0.99;
+/// What the number of runs makes dearer, about: where the search begins.
+const FIRST: f64 = 1.6;
+
+/// What was planned for the largest epsilon of a run, nearly, for which the whole tuning keeps to `wanted`; none where none was found.
+/// `planned` plans for an epsilon of a run, and tells the epsilon of the whole.
+///
+/// # Errors
+/// Those of `planned`.
+pub fn tuning_within<T, E>(
+    wanted: f64,
+    mut planned: impl FnMut(f64) -> Result<(T, f64), E>,
+) -> Result<Option<T>, E> {
+    let mut epsilon = wanted / FIRST;
+    let mut best: Option<(f64, T)> = None;
+    for _ in 0..ROUNDS {
+        let (found, total) = planned(epsilon)?;
+        let share = total / wanted;
+        let fits = share <= 1.0;
+        if fits && best.as_ref().is_none_or(|(best, _)| *best < epsilon) {
+            best = Some((epsilon, found));
+        }
+        if fits && share >= CLOSE {
+            break;
+        }
+        // Aims into the gap.
+        epsilon *= 0.5 * (1.0 + CLOSE) / share;
+    }
+    Ok(best.map(|(_, found)| found))
+}
+
 impl<'a> TuningPlan<'a> {
     /// A choice among these. The mean and the shape of the number of runs are those of [`dpopt_privacy::selection::Tuning::new`].
     ///
@@ -206,6 +250,18 @@ impl<'a> TuningPlan<'a> {
         }
         let trained: Vec<Spend> = candidates.iter().map(|of| of.plan.spend()).collect();
         let scored = evaluation.typical()?.tally().spend();
+        for ((candidate, of), spend) in (1..).zip(&candidates).zip(&trained) {
+            let alone = (vec![spend.clone()], scored.clone());
+            TuningInParts::new(adjacency, parts, alone, repeats).map_err(|why| {
+                let solver = of.plan.name();
+                let why = Box::new(why);
+                TuningError::Candidate {
+                    candidate,
+                    solver,
+                    why,
+                }
+            })?;
+        }
         let in_parts = TuningInParts::new(adjacency, parts, (trained, scored), repeats)?;
         Ok(Self {
             candidates,

@@ -4,7 +4,9 @@
 //! noise; the best of them is all that leaves. Nothing is shown or written before the end, so a run that is killed tells nothing but when.
 
 mod candidates;
+mod dry;
 mod search;
+mod shown;
 mod told;
 
 use std::num::NonZeroUsize;
@@ -32,14 +34,15 @@ use crate::outputs::{Outputs, json_text};
 use crate::paths::Paths;
 use crate::rescue::Rescue;
 use crate::source::Source;
-use crate::statement::{Statement, rounded_up, scientific};
-use crate::summary::{paragraph, print, print_json};
+use crate::statement::{Statement, scientific};
+use crate::summary::{print, print_json};
 use crate::tell::warn;
 use crate::trace::Recorder;
 use crate::train::{DELTA, DRAFT_ACCEPTED, DRAFT_REFUSED};
 
 use candidates::{Candidate, CandidateArgs};
-use search::{ADJACENCY, Searched, Terms};
+use search::{ADJACENCY, Terms};
+use shown::{Shown, summary};
 pub(crate) use told::TuningTold;
 
 /// Fewest runs in the mean where nothing is asked for: of a Poisson number of them there is none in one of 150 tunings.
@@ -362,12 +365,14 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
             "--delta {delta} is above one over the number of records"
         ));
     }
-    warnings.extend(source.label_warnings()?);
+    let unforeseen = source.label_warnings()?;
+    let warned = !unforeseen.is_empty();
+    warnings.extend(unforeseen);
     for warning in &warnings {
         warn(warning);
     }
     if args.dry_run {
-        return dry(args, &terms, &searched, &told).map(|()| Exit::Done);
+        return dry::show(args, &terms, &searched, &told).map(|()| Exit::Done);
     }
     let plan = terms.plan(&searched)?;
     let mut curator = Curator::protected(ADJACENCY)?;
@@ -495,163 +500,9 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         printed.err().filter(|error| !error.is_a_closed_pipe())
     };
     troubles.extend(lost);
-    match troubles.is_empty() {
-        true => Ok(Exit::Done),
-        false => Err(CliError::AfterRun(troubles)),
+    match (troubles.is_empty(), warned) {
+        (false, _) => Err(CliError::AfterRun(troubles)),
+        (true, true) => Ok(Exit::Warned),
+        (true, false) => Ok(Exit::Done),
     }
-}
-
-/// What is printed as JSON.
-#[derive(Serialize)]
-struct Shown<'a> {
-    tuning: &'a TuningTold,
-    epsilon: f64,
-    delta: Delta,
-    records: u64,
-    evaluation: &'a Evaluated,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    budget_left: Option<&'a str>,
-    warnings: &'a [String],
-    /// Where no folder holds it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a Model>,
-}
-
-fn summary(table: &str, shown: &Shown<'_>, statement: &Statement, out: Option<&OutDir>) -> String {
-    let mut text = format!("Table      {table}\n           {} records\n", shown.records);
-    let mut lines = text.into_bytes();
-    lines.extend(b"Tuning\n");
-    // Writing to a `Vec` can't fail.
-    let _ = paragraph(&mut lines, &shown.tuning.words());
-    let found = shown.evaluation;
-    lines.extend(found.evaluation.lines(&found.classes).into_bytes());
-    let _ = paragraph(&mut lines, &found.of());
-    let head = format!(
-        "Privacy    epsilon {} at delta {}, {}\n",
-        rounded_up(statement.epsilon),
-        scientific(statement.delta),
-        statement.adjacency
-    );
-    lines.extend(head.into_bytes());
-    for sentence in &statement.words {
-        let _ = paragraph(&mut lines, sentence);
-    }
-    if let Some(left) = shown.budget_left {
-        lines.extend(format!("Budget     {left}\n").into_bytes());
-    }
-    let place = match out {
-        Some(out) => format!("{} in {}", out.written().join(", "), out.path().display()),
-        None => "nothing written (--out DIR keeps the model)".to_owned(),
-    };
-    lines.extend(format!("Output     {place}\n").into_bytes());
-    text = String::from_utf8_lossy(&lines).into_owned();
-    text
-}
-
-/// One run of a dry run.
-#[derive(Serialize)]
-struct DryRun<'a> {
-    #[serde(flatten)]
-    tuning: &'a TuningTold,
-    epsilon: f64,
-    delta: Delta,
-    accountant: Accountant,
-    records: u64,
-    held_out: u64,
-    /// Of each candidate: passes over the records that are trained on.
-    passes: Vec<f64>,
-    /// Probabilities that a given candidate is never tried, and that there is no run.
-    never_tried: f64,
-    no_run: f64,
-    foretold: String,
-    event: dpopt::privacy::Event,
-}
-
-fn dry(
-    args: &TuneArgs,
-    terms: &Terms<'_>,
-    searched: &Searched,
-    told: &TuningTold,
-) -> Result<(), CliError> {
-    let event = terms.plan(searched)?.event();
-    let (accountant, epsilon) = Accountant::least(&event, terms.total.delta, ADJACENCY)?;
-    let passes = searched.chosen.iter();
-    let passes = passes.map(|of| of.plan.gradients() / terms.sizes[0] as f64);
-    let (mean, candidates) = (told.mean_runs, told.candidates.len() as f64);
-    let never = |times: f64| match args.law {
-        Law::Poisson => (-mean / times).exp(),
-        Law::Geometric => {
-            // E[(1 - 1/j)^K] of a geometric K of this mean.
-            let (gamma, miss) = (1.0 / mean, 1.0 - 1.0 / times);
-            gamma * miss / (1.0 - (1.0 - gamma) * miss)
-        }
-        Law::Logarithmic => f64::NAN,
-    };
-    let shown = DryRun {
-        tuning: told,
-        epsilon,
-        delta: terms.total.delta,
-        accountant,
-        records: terms.sizes.iter().sum(),
-        held_out: terms.sizes[1],
-        passes: passes.collect(),
-        never_tried: never(candidates),
-        no_run: match args.law {
-            Law::Poisson => (-mean).exp(),
-            _ => 0.0,
-        },
-        foretold: evaluated::foretold(&searched.evaluation)?,
-        event,
-    };
-    if args.json {
-        return print_json(&shown);
-    }
-    let mut text = String::new();
-    let mut line = |name: &str, value: String| text += &format!("{name:<30} {value}\n");
-    for ((number, of), passes) in (1..).zip(&told.candidates).zip(&shown.passes) {
-        line(
-            &format!("candidate {number}"),
-            format!("{of} ({passes:.1} passes)"),
-        );
-    }
-    line("score", format!("{}; {}", told.score, shown.foretold));
-    line(
-        "records",
-        format!(
-            "{} are trained on, {} are held out to score",
-            terms.sizes[0], terms.sizes[1]
-        ),
-    );
-    line(
-        "runs",
-        format!("{} number, {mean} in the mean", told.law.words()),
-    );
-    if shown.never_tried.is_finite() {
-        line(
-            "a candidate is never tried",
-            format!("with probability {:.3}", shown.never_tried),
-        );
-    }
-    line(
-        "no run at all",
-        format!("with probability {:.2e}", shown.no_run),
-    );
-    line(
-        "each run",
-        format!("epsilon {:.4} at the same delta", told.epsilon_of_a_run),
-    );
-    line(
-        "all together",
-        format!(
-            "epsilon {} at delta {}, {ADJACENCY}, by the {accountant} accountant ({})",
-            rounded_up(epsilon),
-            scientific(shown.delta),
-            told.law.theorem()
-        ),
-    );
-    line(
-        "dry run",
-        "nothing was charged, released or written".to_owned(),
-    );
-    print(&text)
 }

@@ -7,10 +7,13 @@
 //! - **tuned**: private gradient descent as other tools have it (per-record clip, Gaussian noise, momentum or none) with steps, clip,
 //!   rate, momentum and encoding picked by the AUC on the test set, which costs it nothing here; then run again.
 //!
-//! All on all records, replace-one, delta 1e-5, Gaussian DP. Options: `[--quick] [--only RECIPE]... [--epsilon E]... [--json FILE]`.
+//! With `--chosen` instead: **auto**, and a private choice among four row norms within the same budget, as `dpopt tune` makes it.
+//!
+//! All on all records, replace-one, delta 1e-5, Gaussian DP. Options: `[--quick] [--chosen] [--only RECIPE]... [--epsilon E]... [--json FILE]`.
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 #![allow(clippy::print_stderr, reason = "progress is for the terminal")]
 
+mod chosen;
 mod recipes;
 mod tuned;
 
@@ -38,6 +41,9 @@ const AUTO: &str = "noisy-gd";
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let options = Options::read(&words)?;
+    if options.chosen {
+        return compare_chosen(&options);
+    }
     println!("| table | records | columns | positives | epsilon | auto | plain | tuned | of |");
     println!("| - | - | - | - | - | - | - | - | - |");
     let mut all = Vec::new();
@@ -59,6 +65,7 @@ fn main() -> Result<(), Failure> {
 /// What was asked for.
 struct Options {
     quick: bool,
+    chosen: bool,
     only: Vec<String>,
     epsilons: Vec<f64>,
     json: Option<PathBuf>,
@@ -68,6 +75,7 @@ impl Options {
     fn read(words: &[String]) -> Result<Self, Failure> {
         let mut options = Self {
             quick: false,
+            chosen: false,
             only: Vec::new(),
             epsilons: Vec::new(),
             json: None,
@@ -77,6 +85,7 @@ impl Options {
             let mut value = || words.next().ok_or(format!("{word} needs a value"));
             match word.as_str() {
                 "--quick" => options.quick = true,
+                "--chosen" => options.chosen = true,
                 "--only" => options.only.push(value()?.to_owned()),
                 "--epsilon" => options.epsilons.push(value()?.parse()?),
                 "--json" => options.json = Some(value()?.into()),
@@ -93,6 +102,40 @@ impl Options {
         let named = self.only.is_empty() || self.only.iter().any(|name| name == recipe.name);
         named && (!self.quick || recipe.records <= 5_000)
     }
+}
+
+/// A private choice of the row norm beside `auto`.
+fn compare_chosen(options: &Options) -> Result<(), Failure> {
+    println!(
+        "| table | records | epsilon | auto | chosen | epsilon of a run | chosen: 1, 2, 1/2, 1/4 |"
+    );
+    println!("| - | - | - | - | - | - | - |");
+    let (mut sums, mut rows) = ([0.0; 2], 0.0_f64);
+    for recipe in RECIPES.iter().filter(|recipe| options.wants(recipe)) {
+        let table = Table::make(recipe)?;
+        for &epsilon in &options.epsilons {
+            let budget = Budget {
+                epsilon: Epsilon::new(epsilon)?,
+                delta: Delta::new(DELTA)?,
+            };
+            let (auto, _) = table.ours(&table.drafted, &budget)?;
+            let found = chosen::chosen(recipe, &budget)?;
+            println!(
+                "| {} | {} | {epsilon:?} | {auto:.3} | {:.3} | {:.2} | {:?} of {} |",
+                recipe.name,
+                table.drafted.train.labels.len(),
+                found.auc,
+                found.epsilon,
+                found.chosen,
+                found.tunings
+            );
+            rows += 1.0;
+            sums = [sums[0] + auto, sums[1] + found.auc];
+        }
+    }
+    let [auto, chosen] = sums.map(|sum| sum / rows.max(1.0));
+    println!("| mean of {rows} | | | {auto:.4} | {chosen:.4} | | |");
+    Ok(())
 }
 
 /// A recipe's records, encoded in two ways.

@@ -13,13 +13,6 @@ use crate::evaluated::FAILURE;
 
 /// Tuning is accounted, and held-out records are drawn, under this relation alone.
 pub(super) const ADJACENCY: Adjacency = Adjacency::ReplaceOne;
-/// Plans that are made of all candidates. The total is nearly proportional to what one run gets, so three or four do.
-const ROUNDS: usize = 12;
-/// A plan of so much of the budget is good enough.
-const CLOSE: f64 = 0.99;
-/// What the number of runs makes dearer, about: where the search begins.
-const FIRST: f64 = 1.6;
-
 /// What does not change with the budget of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
@@ -46,23 +39,12 @@ impl Terms<'_> {
     /// The largest budget of a run, nearly, for which all together keep to the total.
     pub(super) fn search(&self) -> Result<Searched, CliError> {
         let wanted = self.total.epsilon.get();
-        let mut epsilon = wanted / FIRST;
-        let mut best: Option<Searched> = None;
-        for _ in 0..ROUNDS {
+        let best = tuning_within(wanted, |epsilon| -> Result<_, CliError> {
             let tried = self.planned(epsilon)?;
             let event = self.plan(&tried)?.event();
             let (_, total) = Accountant::least(&event, self.total.delta, ADJACENCY)?;
-            let share = total / wanted;
-            let fits = share <= 1.0;
-            if fits && best.as_ref().is_none_or(|best| best.epsilon < epsilon) {
-                best = Some(tried);
-            }
-            if fits && share >= CLOSE {
-                break;
-            }
-            // Aims into the gap.
-            epsilon *= 0.5 * (1.0 + CLOSE) / share;
-        }
+            Ok((tried, total))
+        })?;
         best.ok_or_else(|| {
             let problem = format!(
                 "no budget of a run was found for which all runs keep to {wanted}; give more, or fewer --repeats"

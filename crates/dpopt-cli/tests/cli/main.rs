@@ -29,3 +29,4 @@ mod statements;
 mod support;
 mod tables;
 mod train;
+mod tuning;

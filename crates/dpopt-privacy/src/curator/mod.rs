@@ -134,13 +134,15 @@ impl Curator {
     /// # Errors
     /// [`LedgerError::AdjacencyMismatch`] when the ledger is for another adjacency;
     /// [`LedgerError::Simulated`] for a simulation or a replay, whose releases nothing protects;
-    /// [`LedgerError::TooLate`] when something was reserved, or another ledger attached, before.
+    /// [`LedgerError::TooLate`] when something was reserved, or another ledger attached, before, and in an inner run of
+    /// repeat-and-select.
     pub fn with_ledger(mut self, mut ledger: Ledger) -> Result<Self, LedgerError> {
         ledger.check_adjacency(self.adjacency)?;
         if self.mode != Mode::Protected {
             return Err(LedgerError::Simulated);
         }
-        if !self.reserved.is_empty() || self.ledger.is_some() {
+        // An inner run is paid for by the curator that selects.
+        if !self.reserved.is_empty() || self.ledger.is_some() || self.inner.is_some() {
             return Err(LedgerError::TooLate);
         }
         ledger.state()?;

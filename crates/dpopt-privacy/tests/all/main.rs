@@ -19,3 +19,4 @@ mod replay;
 mod selection;
 mod ticket;
 mod ticket_streams;
+mod tuning;

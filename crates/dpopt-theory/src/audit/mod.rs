@@ -72,6 +72,7 @@ mod standard;
 mod statistic;
 mod tape;
 mod target;
+mod tuning;
 mod twins;
 mod variants;
 mod watch;

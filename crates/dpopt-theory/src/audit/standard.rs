@@ -5,8 +5,8 @@ use super::registry::Registry;
 use super::{
     adaptive, certificates, chained, crooked, epochs, estimators, evaluation, faithful, groups,
     hold_out, mechanisms, members, minimax, one_pass, passes, periods, perturbed, projected,
-    queries, saddle_certificates, saddle_pass, samplers, second_order, selections, solvers, twins,
-    variants,
+    queries, saddle_certificates, saddle_pass, samplers, second_order, selections, solvers, tuning,
+    twins, variants,
 };
 
 impl Registry {
@@ -19,6 +19,7 @@ impl Registry {
         for register in [
             mechanisms::register,
             selections::register,
+            tuning::register,
             samplers::register,
             estimators::register,
             periods::register,

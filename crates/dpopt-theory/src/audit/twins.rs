@@ -45,7 +45,17 @@ pub(super) const LEFT: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], REMOVED);
 /// Turned round, beside another.
 pub(super) const OPPOSITE: Neighbours = Neighbours(&[1.0, 0.3], &[-1.0, 0.3], IN_PLACE);
 
-const TWINS: [Twin; 35] = [
+const TWINS: [Twin; 36] = [
+    Twin {
+        // A run that scores on the records that it trained on, charged as the dearer of both.
+        name: "tuning/scored-where-it-trained",
+        data: LEFT,
+        run: |tape, data, _| {
+            let trained = tape.gaussian(&[clipped_sum(data)], Z);
+            let scored = tape.gaussian(&[clipped_sum(data)], Z);
+            ran(1.0 / Z, trained[0] + scored[0])
+        },
+    },
     Twin {
         // A record in another cell moves two counts and the loss: noise for the radius, and not for twice that.
         name: "evaluation/one-radius-under-replace-one",

@@ -1,0 +1,215 @@
+//! `dpopt tune`: one budget for all, the best run and nothing of the others, and what can't be tuned costs nothing.
+
+use serde_json::Value;
+
+use crate::support::{Place, rows, table};
+
+const FLAGS: &str = "tune --data t.csv --schema s.toml";
+
+fn tuned(place: &Place, flags: &str) -> Value {
+    let text = place.ok(&format!("{FLAGS} {flags} --json"));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The budget is kept, each run gets less, and a second accountant reads the event. Files say how it was chosen, and none how many runs.
+#[test]
+fn a_model_is_chosen_within_one_budget() {
+    let place = Place::new();
+    let grid = "--solver noisy-gd,dp-sgd --row-norm 1,2 --repeats 12 --holdout-seed 4";
+    let found = tuned(&place, &format!("--epsilon 8 {grid} --out out"));
+    let epsilon = found["epsilon"].as_f64().unwrap();
+    assert!(epsilon <= 8.0 && epsilon > 7.0, "{epsilon}");
+    let tuning = &found["tuning"];
+    let of_a_run = tuning["epsilon_of_a_run"].as_f64().unwrap();
+    assert!(of_a_run < 0.75 * epsilon, "{of_a_run}");
+    assert_eq!(tuning["candidates"].as_array().unwrap().len(), 4);
+    let chosen = tuning["chosen"].as_u64().unwrap() as usize;
+    let named = &tuning["candidates"][chosen - 1];
+
+    let model = place.json("out/model.json");
+    assert_eq!(model["tuning"], *tuning);
+    assert_eq!(model["solver"], named["solver"]);
+    assert_eq!(model["schema"]["row_norm"], named["row_norm"]);
+    assert_eq!(model["evaluation"]["held_out"]["records"], 80);
+    assert_eq!(model["evaluation"]["failure"], 0.05);
+    let words = model["privacy"]["words"].to_string();
+    for part in [
+        "The choice of settings is paid for",
+        "Theorem 6",
+        "how long",
+    ] {
+        assert!(words.contains(part), "{words}");
+    }
+    let events = place.json("out/events.json");
+    assert_eq!(events["event"]["class_name"], "RepeatAndSelectDpEvent");
+    assert_eq!(events["event"], events["spent"]);
+    assert!(events.get("held_out").is_none());
+    let second = place.ok("account --events out/events.json --json");
+    let second: Value = serde_json::from_str(&second).unwrap();
+    assert!((second["epsilon"].as_f64().unwrap() / epsilon - 1.0).abs() < 1e-9);
+    let report = place.read("out/report.html");
+    assert!(report.contains("best of several runs"), "no bound");
+    assert!(report.contains("Private evaluation") && !report.contains("seconds"));
+    let explained = place.ok("explain out/model.json");
+    assert!(explained.contains("repeat-and-select") && explained.contains("candidate 4:"));
+    place.ok("predict --model out/model.json --data t.csv");
+    place.ok("export --model out/model.json --out flat.json");
+}
+
+/// As many lines for one run as for forty, and one run in the ledger.
+#[test]
+fn a_ledger_has_one_run() {
+    let place = Place::new();
+    let ledger = "--ledger l --budget 40 --budget-delta 1e-6";
+    tuned(&place, &format!("--epsilon 4 --law geometric {ledger}"));
+    let lines = place.read("l").lines().count();
+    tuned(&place, "--epsilon 4 --law geometric --ledger l");
+    let shown = place.ok("ledger show l");
+    assert!(shown.contains("2 runs"), "{shown}");
+    let after = place.read("l").lines().count();
+    tuned(
+        &place,
+        "--epsilon 4 --law geometric --repeats 30 --ledger l",
+    );
+    assert_eq!(place.read("l").lines().count() - after, after - lines);
+    place.fails(
+        &format!("{FLAGS} --epsilon 400 --ledger l --json"),
+        2,
+        &["--ledger", "nothing was released and nothing charged"],
+    );
+}
+
+/// A number and three classes.
+#[test]
+fn other_labels_have_other_scores() {
+    let place = Place::new();
+    place.schema_with(
+        "values = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"",
+        "values = [\"no\", \"yes\", \"maybe\"]\ndefault = \"no\"",
+    );
+    let found = tuned(&place, "--epsilon 20 --law geometric");
+    assert_eq!(found["tuning"]["score"], "accuracy");
+    assert_eq!(found["evaluation"]["classes"].as_array().unwrap().len(), 3);
+    place.fails(
+        &format!("{FLAGS} --epsilon 20 --score auc"),
+        1,
+        &["--score", "accuracy"],
+    );
+    let number = "kind = \"number\"\nmin = 0.0\nmax = 10.0\ndefault = 0.0";
+    place.schema_with(
+        "column = \"y\"\nvalues = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"",
+        &format!("column = \"z\"\n{number}"),
+    );
+    let lines: String = rows(200)
+        .iter()
+        .enumerate()
+        .map(|(i, line)| {
+            let cut = line.rfind(',').unwrap();
+            format!("{},{}\n", &line[..cut], i % 10)
+        })
+        .collect();
+    place.put("t.csv", &format!("x,c,z\n{lines}"));
+    let found = tuned(&place, "--epsilon 20 --law geometric --loss huber,absolute");
+    assert_eq!(found["tuning"]["score"], "absolute-error");
+    assert!(found["evaluation"]["mean_absolute_error"].is_object());
+}
+
+/// The plan comes from public numbers, and the same ones with a table and without.
+#[test]
+fn a_dry_run_says_what_a_run_gets_and_writes_nothing() {
+    let place = Place::new();
+    let before = place.listing();
+    let with: Value = tuned(&place, "--epsilon 2 --dry-run");
+    let without = tuned(&place, "--epsilon 2 --dry-run --public-records 400");
+    for of in [&with, &without] {
+        assert!(of["epsilon"].as_f64().unwrap() <= 2.0);
+        assert_eq!(
+            (&of["records"], &of["held_out"]),
+            (&with["records"], &with["held_out"])
+        );
+        assert_eq!(of["epsilon_of_a_run"], with["epsilon_of_a_run"]);
+    }
+    // Four candidates, five runs: exp(-5/4) and exp(-5).
+    assert!((with["never_tried"].as_f64().unwrap() - 0.286_504_796_86).abs() < 1e-9);
+    assert!((with["no_run"].as_f64().unwrap() - 0.006_737_946_999).abs() < 1e-9);
+    let words = place.ok(&format!("{FLAGS} --epsilon 2 --dry-run"));
+    for part in [
+        "candidate 4",
+        "each run",
+        "all together",
+        "nothing was charged",
+    ] {
+        assert!(words.contains(part), "{words}");
+    }
+    assert_eq!(place.listing(), before);
+}
+
+#[test]
+fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
+    let place = Place::new();
+    place.ok("convert --data t.csv --schema s.toml --out t.dpr");
+    place.put("few.csv", &table(&rows(2)));
+    let before = place.listing();
+    for (flags, words) in [
+        (format!("{FLAGS}"), ["--epsilon", "--epsilon 1"]),
+        (
+            format!("{FLAGS} --epsilon 1 --candidate solver=dp-sgd"),
+            ["--candidate", "2"],
+        ),
+        (
+            format!("{FLAGS} --epsilon 1 --candidate solver=auto --candidate solver=auto"),
+            ["--candidate", "train"],
+        ),
+        (
+            format!("{FLAGS} --epsilon 1 --solver noisy-gd,spiderboost"),
+            ["number 2", "leave it out"],
+        ),
+        (
+            format!("{FLAGS} --epsilon 1 --solver noisy-gd,gda"),
+            ["gda", "saddle"],
+        ),
+        (
+            format!("{FLAGS} --epsilon 1 --solver noisy-gd,recursive-sgd"),
+            ["number 2", "radius"],
+        ),
+        (
+            format!("{FLAGS} --epsilon 1 --loss logistic,huber"),
+            ["huber", "y"],
+        ),
+        (
+            format!("{FLAGS} --epsilon 1 --holdout 0.001"),
+            ["--holdout", "400"],
+        ),
+        (format!("{FLAGS} --epsilon 1 --bins 3"), ["--bins", "even"]),
+        (
+            "tune --data t.dpr --epsilon 1".to_owned(),
+            ["--data", "table"],
+        ),
+        (
+            format!("{FLAGS} --epsilon 1 --ledger l --budget 9 --budget-delta 1e-6"),
+            ["--out", "--json"],
+        ),
+        (
+            "tune --data few.csv --schema s.toml --epsilon 1".to_owned(),
+            ["--holdout", "records"],
+        ),
+    ] {
+        place.fails(&flags, 1, &words);
+        assert_eq!(place.listing(), before, "{flags}");
+    }
+    for flags in [
+        "--candidate steps=3",
+        "--repeats 0.5",
+        "--score r2",
+        "--law none",
+        "--row-norm 0",
+    ] {
+        assert_ne!(
+            place
+                .run(&format!("{FLAGS} --epsilon 1 {flags}"))
+                .status
+                .code(),
+            Some(0)
+        );
+    }
+}
