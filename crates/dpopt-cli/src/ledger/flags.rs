@@ -212,7 +212,9 @@ impl Shared {
                 filter,
             } => {
                 let filter = filter.unwrap_or(match access {
-                    Access::Poisson(_) | Access::FixedSize(_) => FilterKind::Rdp,
+                    Access::Poisson(_) | Access::FixedSize(_) | Access::SampledEpochs { .. } => {
+                        FilterKind::Rdp
+                    }
                     _ => FilterKind::Gdp,
                 });
                 Ledger::could_pay(epsilon, delta, adjacency, filter, event)
