@@ -1,5 +1,6 @@
 //! Poisson samples of slices: which records they hold, what they cost, and periods whose steps read them.
 
+use dpopt_privacy::accounting::group::{self, Group};
 use dpopt_privacy::{
     Accountant, Adjacency, Body, Curator, Event, LatticeSum, Participation, PoolError, Prefix,
     PrefixError, PrefixKind, PrefixNoise, Refused, Slice, Spend, Which,
@@ -91,6 +92,10 @@ fn a_slice_pays_for_each_sample_and_for_no_other_release() {
         let moved = accountant.epsilon(&samples(2), delta(1e-6), Adjacency::AddRemove);
         assert!(moved.is_err());
     }
+    // Two records may be in two slices: nothing is claimed for them together.
+    let two = Group::new(2).unwrap();
+    let together = group::interval(&samples(2), delta(1e-6), Adjacency::ReplaceOne, two);
+    assert!(together.is_err());
 }
 
 #[test]

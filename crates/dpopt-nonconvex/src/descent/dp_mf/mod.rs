@@ -47,6 +47,7 @@ pub static DP_MF_SAMPLED: Solver = Solver {
     name: "dp-mf-sampled",
     summary: "generalised linear losses and networks, kinks or not, on samples: correlated noise",
     paper: "Choquette-Choo et al. 2023 (arXiv 2306.08153)",
+    privacy_page: "privacy/banded-samples.md",
     planner: |facts, _, budget, limits| {
         let plan = DpMfPlan::sampled(facts, budget, limits.max_steps)?;
         Ok(Box::new(plan))
