@@ -61,7 +61,7 @@ pub use adaptive_batch::{
 };
 pub use curvature_start::{CurvatureStart, CurvatureStartError, FoundStart};
 pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
-pub use descent::dp_mf::{DP_MF, DpMfPlan, DpMfSchedule, DpMfSettings};
+pub use descent::dp_mf::{DP_MF, DP_MF_SAMPLED, DpMfPlan, DpMfSchedule, DpMfSettings};
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
 pub use descent::dp_zo::{DP_ZO, DpZoPlan, DpZoSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::adaptive_batch::ADAPTIVE_BATCH;
 use crate::descent::dp_adam::DP_ADAM;
-use crate::descent::dp_mf::DP_MF;
+use crate::descent::dp_mf::{DP_MF, DP_MF_SAMPLED};
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
 use crate::descent::dp_zo::DP_ZO;
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY};
@@ -36,6 +36,7 @@ pub static SOLVERS: &[&Solver] = &[
     &DP_SGD_DECAY,
     &DP_ADAM,
     &DP_MF,
+    &DP_MF_SAMPLED,
     &SPIDERBOOST,
     &SAMPLED_SPIDERBOOST,
     &NORMALIZED_SPIDER,

@@ -179,8 +179,10 @@ pub struct ForStep {
     pub(crate) period: u64,
     /// The slice that takes part.
     pub(crate) slice: Option<u64>,
-    /// Who pays for it; nobody where that was done before.
-    pub(crate) payer: Option<Account>,
+    /// What it costs and who pays for it; nothing where that was done before.
+    pub(crate) payer: Option<(Event, Account)>,
+    /// What it reads, for the tape of an audit.
+    pub(crate) reads: ReplayedReads,
 }
 
 /// Terms of a ticket for a choice among norms.

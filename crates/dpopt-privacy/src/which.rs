@@ -16,6 +16,8 @@ pub enum Which<'a> {
     Next(u64),
     /// A slice that was taken before.
     Slice(&'a Slice),
+    /// A Poisson sample of a slice that was taken before: each of its records enters with this probability, independently.
+    Sampled(&'a Slice, SamplingRate),
 }
 
 /// Where a release is charged.

@@ -30,6 +30,13 @@ pub enum Access {
         /// Records of the shortest slice.
         batch: u64,
     },
+    /// Poisson samples of slices of so many records at least, which together hold all records, the slices in turn.
+    SampledEpochs {
+        /// Records of the shortest slice.
+        slice: u64,
+        /// Probability with which a record of a slice enters a step.
+        rate: SamplingRate,
+    },
 }
 
 /// What a plan releases if each release is a fresh gradient in the space of the result, with noise of its own: then means of

@@ -238,6 +238,7 @@ impl<'a> Setting<'a> {
             let settings = DpMfSettings {
                 epochs: passes,
                 batch: (facts.records * passes).div_ceil(steps).min(facts.records),
+                sampling_rate: None,
                 band: None,
                 step_size,
                 momentum,

@@ -251,10 +251,12 @@ impl Reduction<'_> {
                 Event::ParallelComposed { events } => {
                     self.only_under(&leaf, &[ReplaceOne, ZeroOut])?;
                     let mut parts = Vec::new();
+                    let mut dearest = None;
                     for event in events {
                         let mut part = Parts::default();
                         self.add(&mut part, event, 1)?;
                         if !part.is_empty() && !parts.contains(&part) {
+                            dearest = Some(event);
                             parts.push(part);
                         }
                         if parts.len() > MAX_SLICES {
@@ -265,6 +267,9 @@ impl Reduction<'_> {
                         let worst = parts.iter().map(|part| part.releases.mu_squared());
                         out.releases
                             .add_mu_squared(worst.fold(0.0, f64::max), count);
+                    } else if let (Some(event), [_]) = (dearest, parts.as_slice()) {
+                        // A slice costs this or nothing.
+                        self.add(out, event, count)?;
                     } else if self.accountant == Accountant::Pld {
                         // No slice is the worst at every epsilon.
                         return self.refuse(&leaf);

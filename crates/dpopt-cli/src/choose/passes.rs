@@ -26,7 +26,9 @@ impl ChooseArgs {
         };
         let why = match chosen.plan.access() {
             // Fewer of them cost noise, which a cap on the steps does not weigh.
-            Access::Epochs { .. } => Some("plans its epochs with its noise; take dp-sgd"),
+            Access::Epochs { .. } | Access::SampledEpochs { .. } => {
+                Some("plans its epochs with its noise; take dp-sgd")
+            }
             _ if chosen.plan.gradients() <= 0.0 => Some(
                 "asks for values of the loss, and passes are counted in gradients; cap its --max-steps instead",
             ),

@@ -203,7 +203,9 @@ impl Shared {
     /// The ledger, created if need be and if it could pay for `event`, whose releases read records so.
     pub(crate) fn open(self, access: Access, event: &Event) -> Result<Ledger, CliError> {
         let default = match access {
-            Access::Poisson(_) | Access::FixedSize(_) => FilterKind::Rdp,
+            Access::Poisson(_) | Access::FixedSize(_) | Access::SampledEpochs { .. } => {
+                FilterKind::Rdp
+            }
             _ => FilterKind::Gdp,
         };
         self.open_for(default, event)

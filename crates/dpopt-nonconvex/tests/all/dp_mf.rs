@@ -23,6 +23,7 @@ fn settings(epochs: u64, batch: u64, momentum: f64) -> DpMfSettings {
     DpMfSettings {
         epochs,
         batch,
+        sampling_rate: None,
         band: None,
         step_size: 0.5,
         momentum,

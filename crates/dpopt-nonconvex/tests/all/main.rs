@@ -4,10 +4,12 @@ mod common;
 
 mod adaptive_batch;
 mod adaptive_gd;
+mod bad_input;
 mod baselines;
 mod bounds;
 mod docs;
 mod dp_mf;
+mod dp_mf_sampled;
 mod envelope;
 mod errata;
 mod goldstein;

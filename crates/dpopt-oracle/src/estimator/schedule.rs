@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use dpopt_privacy::{Event, NoiseMultiplier, PrefixError, PrefixNoise, Spend};
+use dpopt_privacy::{Event, NoiseMultiplier, PrefixError, PrefixNoise, SamplingRate, Spend};
 
 use super::batch::{Batch, Level};
 use super::prefix::{PeriodAnchor, PrefixSettings};
@@ -113,6 +113,25 @@ impl Schedule {
             Batch::All | Batch::Poisson(_) | Batch::FixedSize(_) => {
                 add(&mut self.whole, event, count);
             }
+        }
+        Ok(self)
+    }
+
+    /// With a period whose steps read Poisson samples of slices at this rate, each slice so many times.
+    ///
+    /// # Errors
+    /// [`PrefixError`] when there is no such period.
+    pub fn sampled_period(
+        mut self,
+        terms: &PeriodTerms,
+        rate: SamplingRate,
+        times: u64,
+    ) -> Result<Self, PrefixError> {
+        let noise = PrefixNoise::new(terms.kind, terms.len, terms.participation)?;
+        let event = noise.event(terms.noise_multiplier)?.poisson_sampled(rate);
+        let share = vec![(event, times)];
+        if times > 0 && !self.shares.contains(&share) {
+            self.shares.push(share);
         }
         Ok(self)
     }

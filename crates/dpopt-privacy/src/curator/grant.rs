@@ -32,6 +32,12 @@ enum Draw {
         rate: SamplingRate,
         positions: u64,
     },
+    Sampled {
+        slice: Slice,
+        rate: SamplingRate,
+        records: u64,
+        order: Option<PublicOrder>,
+    },
     FixedSize {
         size: u64,
         records: u64,
@@ -307,7 +313,9 @@ impl Curator {
     ) -> Result<Priced, Refused> {
         let priced = self.price_of_any_size(which, body, event)?;
         match priced.draw {
-            Draw::Poisson { positions: n, .. } | Draw::FixedSize { records: n, .. } => at_most(n)?,
+            Draw::Poisson { positions: n, .. }
+            | Draw::FixedSize { records: n, .. }
+            | Draw::Sampled { records: n, .. } => at_most(n)?,
             Draw::Range(_) | Draw::Next { .. } | Draw::Slice { .. } => {}
         }
         Ok(priced)
@@ -399,12 +407,7 @@ impl Curator {
                 }
             }
             Which::Slice(slice) => {
-                let own = |pool: &&Pool| pool.id() == slice.pool();
-                self.pool
-                    .as_ref()
-                    .filter(own)
-                    .ok_or(PoolError::ForeignSlice)?
-                    .same_order(order)?;
+                self.check_slice(slice, order)?;
                 Priced {
                     price: Price {
                         event,
@@ -420,14 +423,53 @@ impl Curator {
                     blocks: FixedBlocks::of_all(adjacency),
                 }
             }
+            Which::Sampled(slice, rate) => {
+                self.check_slice(slice, order)?;
+                Priced {
+                    price: Price {
+                        event: event.poisson_sampled(rate),
+                        account: Account::Slice(slice.number()),
+                        reads: ReplayedReads::Sampled(slice.number(), rate),
+                    },
+                    denominator: slice.len() as f64 * rate.get(),
+                    draw: Draw::Sampled {
+                        slice: slice.clone(),
+                        rate,
+                        records,
+                        order,
+                    },
+                    blocks: of_samples(rate),
+                }
+            }
         })
+    }
+
+    /// Refuses a slice of another pool, or of records in another order.
+    fn check_slice(&self, slice: &Slice, order: Option<PublicOrder>) -> Result<(), PoolError> {
+        let own = |pool: &&Pool| pool.id() == slice.pool();
+        self.pool
+            .as_ref()
+            .filter(own)
+            .ok_or(PoolError::ForeignSlice)?
+            .same_order(order)
     }
 
     /// Draws the records of a release that may be made.
     pub(super) fn draw(&mut self, priced: Priced) -> Result<(Price, Sample), Refused> {
         let read = match priced.draw {
             Draw::Range(range) => Read::Range(range),
-            Draw::Poisson { rate, positions } => Read::Drawn(self.draw_poisson(rate, positions)?),
+            Draw::Poisson { rate, positions } => {
+                Read::Drawn(self.draw_poisson(rate, 0..positions)?)
+            }
+            Draw::Sampled {
+                slice,
+                rate,
+                records,
+                order,
+            } => {
+                self.fix_order(order)?;
+                Read::Drawn(self.draw_poisson(rate, within(&slice, records))?)
+            }
             Draw::FixedSize { size, records } => Read::Drawn(self.draw_fixed_size(size, records)?),
             Draw::Next {
                 len,
@@ -530,12 +572,17 @@ fn wide(integers: &[i64]) -> Vec<i128> {
     integers.iter().map(|&k| i128::from(k)).collect()
 }
 
-/// A slice, and its positions: a pool of more positions than there are records is a mistake of
-/// the caller. Their number is public wherever there are slices.
 fn of_slice(slice: Slice, records: u64) -> Read {
+    let positions = within(&slice, records);
+    Read::Slice(slice, positions)
+}
+
+/// The positions of a slice: a pool of more positions than there are records is a mistake of
+/// the caller. Their number is public wherever there are slices.
+fn within(slice: &Slice, records: u64) -> Range<u64> {
     let Range { start, end } = slice.positions();
     let end = end.min(records);
-    Read::Slice(slice, start.min(end)..end)
+    start.min(end)..end
 }
 
 /// Refuses to draw from more records than a sum can hold.

@@ -9,9 +9,9 @@ use crate::lattice::{Bound, LatticeSum};
 use crate::noise::{Purpose, RoundedGaussian, StreamId};
 use crate::prefix::{Participation, PeriodNoise, PrefixError, PrefixNoise};
 use crate::refused::Refused;
-use crate::replay::Seat;
+use crate::replay::{ReplayedReads, Seat};
 use crate::sample::Body;
-use crate::ticket::{self, ForStep, Ticket, TicketError};
+use crate::ticket::{self, ForStep, Price, Ticket, TicketError};
 use crate::which::{Account, Which};
 
 use super::Curator;
@@ -21,7 +21,7 @@ use super::Curator;
 /// # Privacy
 /// The running sum without noise and the noise itself live here only, are overwritten when this
 /// is dropped, and can be neither read, copied, printed nor written out. What the period costs
-/// was paid when it was opened, or is paid by each slice at its first step; stopping early is
+/// was paid when it was opened, or is paid by each slice at its first step, or at each step that samples it; stopping early is
 /// allowed at any time. The argument is in `docs/privacy/prefix-sums.md`.
 ///
 /// ```
@@ -136,7 +136,7 @@ impl Prefix {
     ///
     /// # Privacy
     /// On all records the step was paid for when the period was opened; a slice pays when the
-    /// first step that it takes part in is redeemed.
+    /// first step that it takes part in is redeemed, and for each sample of it.
     ///
     /// # Errors
     /// [`Refused`]: a step after the last, other records than the participation says, a slice that
@@ -169,27 +169,35 @@ impl Prefix {
         }
         let priced = curator.price(which, body, self.terms.event.clone())?;
         let slice = priced.price.account.slices().first().copied();
-        let every = self.terms.noise.participation() == Participation::Every;
-        // A sample would cost another event than the period does.
-        if every != slice.is_none() || priced.price.event != self.terms.event {
+        let participation = self.terms.noise.participation();
+        let sampled = matches!(participation, Participation::Sampled { .. });
+        let every = participation == Participation::Every;
+        // A sample costs another event than the period does, unless the period is one of samples.
+        let fits = match which {
+            Which::Sampled(..) => sampled,
+            _ => !sampled && priced.price.event == self.terms.event,
+        };
+        if !fits || every != slice.is_none() {
             let expected = self.expected();
             return Err(PrefixError::WrongRecords { expected }.into());
         }
         let mut payer = None;
         if let Some(slice) = slice {
             self.check_turn(slice)?;
-            if !self.took_part.contains_key(&slice) {
-                let account = priced.price.account.clone();
-                curator.check(&self.terms.event, &account)?;
-                payer = Some(account);
+            // Each sample has a coin of its own, and pays.
+            if sampled || !self.took_part.contains_key(&slice) {
+                let Price { event, account, .. } = &priced.price;
+                curator.check(event, account)?;
+                payer = Some((event.clone(), account.clone()));
             }
         }
         curator.can_draw(self.terms.bound)?;
-        let (_, sample) = curator.draw(priced)?;
+        let (price, sample) = curator.draw(priced)?;
         let terms = ForStep {
             period: self.number,
             slice,
             payer,
+            reads: price.reads,
         };
         Ok(curator.ticket(sample, terms))
     }
@@ -219,12 +227,13 @@ impl Prefix {
                 period,
                 slice,
                 payer,
+                reads,
             } = ticket.terms;
             if (self.terms.curator, self.number) != (curator.id, period) {
                 return Err(TicketError::OtherPeriod.into());
             }
             let integers = ticket::sealed(sum, self.terms.bound, curator.adjacency)?;
-            self.step(slice, payer, &integers, curator)
+            self.step(slice, (payer, reads), &integers, curator)
         })
     }
 
@@ -238,15 +247,15 @@ impl Prefix {
     fn step(
         &mut self,
         slice: Option<u64>,
-        payer: Option<Account>,
+        (payer, reads): (Option<(Event, Account)>, ReplayedReads),
         integers: &[i64],
         curator: &mut Curator,
     ) -> Result<Vec<f64>, Refused> {
         let id = curator.stream_id(Purpose::Noise)?;
         curator.key.check_release(id, self.sum.len())?;
         // Charged first: from here on nothing can fail.
-        if let Some(account) = payer {
-            curator.charge(&self.terms.event, &account)?;
+        if let Some((event, account)) = payer {
+            curator.charge(&event, &account)?;
         }
         curator.turn += 1;
         self.steps.push(id);
@@ -272,9 +281,8 @@ impl Prefix {
         let mut released: Zeroizing<Vec<i128>> =
             Zeroizing::new(released.map(|(s, n)| s.wrapping_add(*n)).collect());
         if let Some((seat, number)) = &self.replay {
-            let slices = slice.map(|_| self.took_part.keys().copied().collect());
             let exact = integers.iter().map(|&x| i128::from(x)).collect();
-            *released = seat.step(*number, slices, exact, released.to_vec());
+            *released = seat.step(*number, reads, exact, released.to_vec());
         }
         Ok(released.iter().map(|&k| k as f64 * step).collect())
     }
@@ -283,6 +291,7 @@ impl Prefix {
     fn expected(&self) -> &'static str {
         match self.terms.noise.participation() {
             Participation::Every => "all records",
+            Participation::Sampled { .. } => "a Poisson sample of a slice",
             _ => "a slice",
         }
     }
@@ -290,7 +299,7 @@ impl Prefix {
     /// Whether the slice may take part in the next step.
     fn check_turn(&self, slice: u64) -> Result<(), PrefixError> {
         let noise = &self.terms.noise;
-        let (most, apart) = noise.participation().limits(noise.len());
+        let (most, apart) = noise.participation().turns(noise.len());
         let step = self.steps() + 1;
         match self.took_part.get(&slice) {
             Some(&(times, last)) if times >= most || step - last < apart => {

@@ -17,7 +17,8 @@ impl Curator {
     /// # Privacy
     /// The period as a whole is a Gaussian mechanism with mu = 1 / noise multiplier, whatever the
     /// kind ([`PrefixNoise::event`] says what to reserve). With [`Participation::Every`] it is
-    /// charged here, once; otherwise each slice that takes part is charged at its first step.
+    /// charged here, once; otherwise each slice that takes part is charged at its first step, or, with
+    /// [`Participation::Sampled`], for each sample: that is the Gaussian mechanism, and the slice pays for a Poisson sample of it.
     /// Noise is fresh: a restart is another period, and pays again.
     ///
     /// # Errors
@@ -70,10 +71,10 @@ impl Curator {
                     participation,
                     steps: 0,
                 },
-                reads: if slices {
-                    ReplayedReads::Slices(Vec::new())
-                } else {
-                    ReplayedReads::All
+                reads: match participation {
+                    Participation::Every => ReplayedReads::All,
+                    Participation::Sampled { .. } => ReplayedReads::SampledSteps(Vec::new()),
+                    _ => ReplayedReads::Slices(Vec::new()),
                 },
                 charged: event,
                 noise_steps: scale,

@@ -285,7 +285,7 @@ impl Reservation {
             (Terms::AtMost { .. }, Account::Slice(_) | Account::Chain(_))
             | (Terms::OnEachSlice { .. }, Account::Whole | Account::Chain(_)) => Err(refused()),
             (Terms::OnEachSlice { cap, made, used }, Account::Slice(slice)) => {
-                if !made_on_slices(event) {
+                if !made_on_slices(event) || matches!(event, Event::PoissonSampled { .. }) {
                     return Err(refused());
                 }
                 let before = used.get(slice).map_or(0.0, |of| of.used);
@@ -540,10 +540,11 @@ fn made_on_all(leaf: &Event, adjacency: Adjacency) -> bool {
 
 /// Whether the curator has a release on one slice that is this event.
 fn made_on_slices(leaf: &Event) -> bool {
-    matches!(
-        leaf,
-        Event::Gaussian { .. } | Event::SingleEpochTreeAggregation { .. }
-    )
+    match leaf {
+        Event::Gaussian { .. } | Event::SingleEpochTreeAggregation { .. } => true,
+        Event::PoissonSampled { event, .. } => matches!(**event, Event::Gaussian { .. }),
+        _ => false,
+    }
 }
 
 /// A composition; nothing when there is nothing to compose.

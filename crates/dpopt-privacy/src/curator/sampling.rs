@@ -1,6 +1,7 @@
 //! What a curator draws that is no noise of a release: samples, indices, directions.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use rand::Rng;
 
@@ -39,19 +40,20 @@ impl Curator {
         Ok(())
     }
 
-    /// Each of `positions` positions enters with probability `rate` (rounded down to a multiple
+    /// Each of these positions enters with probability `rate` (rounded down to a multiple
     /// of 2^-64), independently.
     pub(super) fn draw_poisson(
         &mut self,
         rate: SamplingRate,
-        positions: u64,
+        positions: Range<u64>,
     ) -> Result<Vec<u32>, Refused> {
         let mut stream = self.stream(Purpose::Sampling)?;
         // Rate 1 takes every record; below it the product is an exact integer below 2^64,
         // or loses only bits under one, downwards.
         let threshold = (rate.get() * 18_446_744_073_709_551_616.0) as u64;
         let all = rate.get() >= 1.0;
-        let drawn: Vec<u32> = (0..positions)
+        let drawn: Vec<u32> = positions
+            .clone()
             .filter(|_| all || stream.next_u64() < threshold)
             .map(|i| i as u32)
             .collect();
@@ -69,13 +71,13 @@ impl Curator {
                 drawn.insert(last as u32);
             }
         }
-        Ok(self.replayed_sample(records, drawn.into_iter().collect(), true))
+        Ok(self.replayed_sample(0..records, drawn.into_iter().collect(), true))
     }
 
     /// The sample of an audited run, where there is one.
-    fn replayed_sample(&self, records: u64, drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
+    fn replayed_sample(&self, from: Range<u64>, drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
         match &self.replay {
-            Some(seat) => seat.sample(records, drawn, fixed),
+            Some(seat) => seat.sample(from, drawn, fixed),
             None => drawn,
         }
     }

@@ -66,6 +66,15 @@ impl PrefixNoise {
         {
             return Err(PrefixError::NoParticipation { most, apart });
         }
+        if let Participation::Sampled { apart } = participation {
+            if apart == 0 {
+                return Err(PrefixError::NoParticipation { most: 1, apart });
+            }
+            let band = width(kind, len);
+            if band > apart && apart < len {
+                return Err(PrefixError::BandsMeet { band, apart });
+            }
+        }
         let (most, apart) = participation.limits(len);
         let mut squared_steps = None;
         let (squared_sensitivity, unit_variances) = match (nodes(kind), factor(kind, len)) {
@@ -173,7 +182,8 @@ impl PrefixNoise {
     ///
     /// # Privacy
     /// Charged once for the period where a step may read all records; where steps read slices,
-    /// to each slice that takes part, at its first step.
+    /// to each slice that takes part, at its first step. Where they read samples of slices it is the event that is sampled, and
+    /// every step is charged.
     ///
     /// # Errors
     /// [`PrefixError::NoiseOverflow`] where the multiplier of a node is not a finite number.
@@ -226,6 +236,17 @@ fn nodes(kind: PrefixKind) -> Option<Nodes> {
         PrefixKind::Honaker => Some(Nodes::Reduced),
         _ => None,
     }
+}
+
+/// Over how many rows of C a step reaches.
+fn width(kind: PrefixKind, len: u64) -> u64 {
+    let band = match kind {
+        PrefixKind::Independent => 1,
+        PrefixKind::Banded { band } => band,
+        PrefixKind::Tuned(factor) => factor.band(),
+        PrefixKind::Tree | PrefixKind::Honaker | PrefixKind::Toeplitz => len,
+    };
+    band.min(len)
 }
 
 fn factor(kind: PrefixKind, len: u64) -> Option<Factor> {

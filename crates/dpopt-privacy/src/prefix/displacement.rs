@@ -100,6 +100,37 @@ mod tests {
         }
     }
 
+    /// In whichever of its steps a record is drawn, and however its parts point, they displace as if they were alone: the bands of two of
+    /// them don't meet. One band more, and there is a pattern in which they do.
+    #[test]
+    fn samples_that_are_a_band_apart_add_up() {
+        for (apart, band) in [(1, 1), (2, 2), (3, 3), (3, 2), (3, 4), (2, 3)] {
+            let kind = PrefixKind::Banded { band };
+            let noise = PrefixNoise::new(kind, 8, Participation::Single).unwrap();
+            let alone = |t: usize| {
+                let mut steps = vec![vec![0.0]; 8];
+                steps[t] = vec![1.0];
+                squared_displacement(&noise, &steps)
+            };
+            let mut apart_at_all = true;
+            // Each step of the first slice: not drawn, or drawn with one of two opposite parts.
+            let places: Vec<usize> = (0..8).step_by(apart as usize).collect();
+            for pattern in 0..3_usize.pow(places.len() as u32) {
+                let mut steps = vec![vec![0.0]; 8];
+                let (mut rest, mut expected) = (pattern, 0.0);
+                for &t in &places {
+                    let sign = [0.0, 1.0, -1.0][rest % 3];
+                    rest /= 3;
+                    steps[t] = vec![sign];
+                    expected += sign * sign * alone(t);
+                }
+                let found = squared_displacement(&noise, &steps);
+                apart_at_all &= (found - expected).abs() < 1e-12;
+            }
+            assert_eq!(apart_at_all, band <= apart, "{band} {apart}");
+        }
+    }
+
     /// No pattern of unit steps displaces more than the factorisation's sensitivity, and the worst one
     /// as much.
     #[test]

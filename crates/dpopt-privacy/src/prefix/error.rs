@@ -48,6 +48,16 @@ pub enum PrefixError {
         /// Distance asked for.
         apart: u64,
     },
+    /// Samples of a slice are apart only where the bands of two of its steps don't meet.
+    #[error(
+        "steps that sample one slice are {apart} apart, and bands of {band} steps would meet: such samples have no amplification"
+    )]
+    BandsMeet {
+        /// Bands of the factor.
+        band: u64,
+        /// Distance of two steps.
+        apart: u64,
+    },
     /// The noise multiplier of a tree's nodes is not a number.
     #[error("a noise multiplier of {noise_multiplier:e} for the period overflows at the nodes")]
     NoiseOverflow {

@@ -95,15 +95,29 @@ pub enum Participation {
     },
     /// In all: every step reads all records.
     Every,
+    /// In steps that are at least `apart` steps apart, in each of them by a coin of its own: Poisson samples of slices that come
+    /// again. Of a factor with at most `apart` bands.
+    Sampled {
+        /// Least distance of two steps, at least 1.
+        apart: u64,
+    },
 }
 
 impl Participation {
-    /// The pair (most, apart) over `len` steps.
+    /// The pair (most, apart) over `len` steps that the sensitivity is of: of one sample, where samples pay one by one.
     pub(crate) fn limits(self, len: u64) -> (u64, u64) {
         match self {
-            Participation::Single => (1, len),
+            Participation::Single | Participation::Sampled { .. } => (1, len),
             Participation::Repeated { most, apart } => (most.min((len - 1) / apart + 1), apart),
             Participation::Every => (len, 1),
+        }
+    }
+
+    /// The pair (most, apart) that the steps of one slice have to keep.
+    pub(crate) fn turns(self, len: u64) -> (u64, u64) {
+        match self {
+            Participation::Sampled { apart } => (len, apart),
+            _ => self.limits(len),
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct ReplayedRelease {
     pub mechanism: ReplayedMechanism,
     /// What it read, and so where it was charged.
     pub reads: ReplayedReads,
-    /// The event that it was charged as (each slice of a period: once).
+    /// The event that it was charged as (each slice of a period: once; each sample in a period: this, sampled).
     pub charged: Event,
     /// Standard deviation of the noise really drawn (of the unit noise of a period), in lattice
     /// steps; for a selection the number of steps over which a probability falls by a factor e.
@@ -105,6 +105,25 @@ pub enum ReplayedReads {
     },
     /// Slices of the pool, by number: each one pays.
     Slices(Vec<u64>),
+    /// A Poisson sample of the slice of this number.
+    Sampled(u64, SamplingRate),
+    /// Poisson samples of slices, in the steps of a period: the slice and the rate of each step.
+    SampledSteps(Vec<(u64, SamplingRate)>),
+}
+
+impl ReplayedReads {
+    /// With what one more step of a period read: slices once each, samples each time.
+    fn join(&mut self, step: ReplayedReads) {
+        match (self, step) {
+            (Self::Slices(known), Self::Slices(new)) => {
+                known.extend(new);
+                known.sort_unstable();
+                known.dedup();
+            }
+            (Self::SampledSteps(known), Self::Sampled(slice, rate)) => known.push((slice, rate)),
+            _ => {}
+        }
+    }
 }
 
 /// The two runs differ in public behaviour, which therefore depends on a record.

@@ -1,5 +1,6 @@
 //! The tape of a replay: what was released, and the secret integers behind it.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::event::Event;
@@ -35,7 +36,7 @@ enum Entry {
     Sum(Facts),
     /// A period was opened.
     Period(Facts),
-    /// A step of a period, of these slices so far.
+    /// A step of a period.
     Step { period: u64, reads: ReplayedReads },
     /// A selection.
     Choice(Facts),
@@ -117,11 +118,10 @@ impl Seat {
     pub(crate) fn step(
         &self,
         period: u64,
-        slices: Option<Vec<u64>>,
+        reads: ReplayedReads,
         exact: Vec<i128>,
         noisy: Vec<i128>,
     ) -> Vec<i128> {
-        let reads = slices.map_or(ReplayedReads::All, ReplayedReads::Slices);
         let entry = Entry::Step {
             period,
             reads: reads.clone(),
@@ -129,7 +129,7 @@ impl Seat {
         let (released, shift) = self.pass(entry, exact, noisy);
         let mut tape = locked(&self.tape);
         if let Some(open) = tape.open.get_mut(period as usize) {
-            open.facts.reads = reads;
+            open.facts.reads.join(reads);
             open.shifts.extend(shift);
         }
         released
@@ -168,15 +168,17 @@ impl Seat {
         self.pass(entry, Vec::new(), Vec::new());
     }
 
-    /// The positions of a sample of `records`: the changed record is among them, and the others are those
+    /// The positions of a sample from these: the changed record is among them where it can be, and the others are those
     /// of the recorded run.
-    pub(crate) fn sample(&self, records: u64, mut drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
+    pub(crate) fn sample(&self, from: Range<u64>, mut drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
         let mut tape = locked(&self.tape);
+        // Where positions stay, a part of them has the same bounds in both runs.
+        let records = from.end;
         if self.replaying {
             return tape.replayed_sample(records, drawn);
         }
         if let ChangedRecord::InPlace(at) | ChangedRecord::Removed(at) = tape.changed
-            && at < records
+            && from.contains(&at)
             && !drawn.contains(&(at as u32))
         {
             if fixed {
@@ -320,8 +322,14 @@ impl Open {
             charged,
             noise_steps,
             radius_steps,
-            limit,
+            mut limit,
         } = self.facts.clone();
+        // Of so many samples with the record in each.
+        if let ReplayedReads::SampledSteps(steps) = &reads {
+            let of = |slice: u64| steps.iter().filter(|(number, _)| *number == slice).count();
+            let most = steps.iter().map(|&(slice, _)| of(slice)).max();
+            limit *= (most.unwrap_or(0) as f64).sqrt();
+        }
         if let ReplayedMechanism::Prefix { steps, .. } = &mut mechanism {
             *steps = self.shifts.len() as u64;
         }

@@ -16,6 +16,7 @@ mod prefix;
 mod prefix_design;
 mod prefix_noise;
 mod replay;
+mod sampled_slices;
 mod selection;
 mod ticket;
 mod ticket_streams;

@@ -75,9 +75,11 @@ impl Episode {
                 let over = (Which::Slice(&slice), records);
                 self.run_over(oracle, point, over, radii)
             }
-            Which::Poisson(_) | Which::FixedSize(_) => Err(AskError::NotOffered {
-                what: "episodes over samples",
-            }),
+            Which::Poisson(_) | Which::FixedSize(_) | Which::Sampled(..) => {
+                Err(AskError::NotOffered {
+                    what: "episodes over samples",
+                })
+            }
         }
     }
 

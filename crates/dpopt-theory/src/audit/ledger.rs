@@ -44,6 +44,7 @@ pub struct OwnCost {
 pub fn own_cost(releases: &[ReplayedRelease], adjacency: Adjacency) -> OwnCost {
     let mut cost = OwnCost::default();
     let mut slices: BTreeMap<u64, f64> = BTreeMap::new();
+    let mut slice_samples: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
     let mut sampled = 0.0;
     for (number, release) in releases.iter().enumerate() {
         let Some(z) = noise_multiplier(release, adjacency) else {
@@ -88,11 +89,32 @@ pub fn own_cost(releases: &[ReplayedRelease], adjacency: Adjacency) -> OwnCost {
                     *slices.entry(*slice).or_default() += square;
                 }
             }
+            ReplayedReads::Sampled(slice, rate) => {
+                slice_samples
+                    .entry(*slice)
+                    .or_default()
+                    .push((rate.get(), z));
+            }
+            ReplayedReads::SampledSteps(steps) => {
+                for (slice, rate) in steps {
+                    slice_samples
+                        .entry(*slice)
+                        .or_default()
+                        .push((rate.get(), z));
+                }
+            }
             _ => cost.squared_mu += square,
         }
     }
     cost.squared_mu += slices.values().copied().fold(0.0, f64::max);
-    cost.unsampled_squared_mu = cost.squared_mu + sampled;
+    // No run here reads some slices whole and samples others.
+    let squares = |all: &Vec<(f64, f64)>| all.iter().map(|(_, z)| 1.0 / (z * z)).sum::<f64>();
+    let dearest = slice_samples
+        .into_values()
+        .max_by(|a, b| squares(a).total_cmp(&squares(b)))
+        .unwrap_or_default();
+    cost.unsampled_squared_mu = cost.squared_mu + sampled + squares(&dearest);
+    cost.poisson.extend(dearest);
     cost
 }
 
@@ -222,14 +244,25 @@ fn charges(releases: &[ReplayedRelease]) -> Vec<(Event, u64)> {
     let mut sliced: Vec<(Event, BTreeMap<u64, u64>)> = Vec::new();
     for release in releases {
         let event = &release.charged;
-        if let ReplayedReads::Slices(numbers) = &release.reads {
-            let at = sliced.iter().position(|(known, _)| known == event);
-            let at = at.unwrap_or_else(|| {
-                sliced.push((event.clone(), BTreeMap::new()));
-                sliced.len() - 1
-            });
-            for number in numbers {
-                *sliced[at].1.entry(*number).or_default() += 1;
+        let on_slices: Option<Vec<(u64, Event)>> = match &release.reads {
+            ReplayedReads::Slices(numbers) => {
+                Some(numbers.iter().map(|&n| (n, event.clone())).collect())
+            }
+            ReplayedReads::Sampled(number, _) => Some(vec![(*number, event.clone())]),
+            ReplayedReads::SampledSteps(steps) => {
+                let one = |&(n, rate)| (n, event.clone().poisson_sampled(rate));
+                Some(steps.iter().map(one).collect())
+            }
+            _ => None,
+        };
+        if let Some(on_slices) = on_slices {
+            for (number, event) in on_slices {
+                let at = sliced.iter().position(|(known, _)| *known == event);
+                let at = at.unwrap_or_else(|| {
+                    sliced.push((event, BTreeMap::new()));
+                    sliced.len() - 1
+                });
+                *sliced[at].1.entry(number).or_default() += 1;
             }
         } else if let Some((_, times)) = whole.iter_mut().find(|(known, _)| known == event) {
             *times += 1;
@@ -277,7 +310,7 @@ fn holds_tuning(event: &Event) -> bool {
 fn column_norm(kind: PrefixKind, len: u64, participation: Participation) -> f64 {
     let columns = encoder(kind, len as usize);
     let (most, apart) = match participation {
-        Participation::Single => (1, len),
+        Participation::Single | Participation::Sampled { .. } => (1, len),
         Participation::Repeated { most, apart } => (most, apart),
         _ => (len, 1),
     };

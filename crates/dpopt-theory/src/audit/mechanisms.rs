@@ -102,7 +102,7 @@ pub(super) fn replay(
 }
 
 /// The positions that a sample reads.
-fn positions(sample: &Sample) -> Vec<usize> {
+pub(super) fn positions(sample: &Sample) -> Vec<usize> {
     match sample.positions() {
         Positions::Range(range) => range.map(|i| i as usize).collect(),
         Positions::Drawn(drawn) => drawn.reveal().iter().map(|&i| i as usize).collect(),

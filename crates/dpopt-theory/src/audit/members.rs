@@ -136,6 +136,7 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             let settings = DpMfSettings {
                 epochs: 2,
                 batch: RECORDS / 2,
+                sampling_rate: None,
                 band: None,
                 step_size: 1.0,
                 momentum: 0.0,

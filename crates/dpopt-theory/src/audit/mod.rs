@@ -64,6 +64,7 @@ mod registry;
 mod replay;
 mod saddle_certificates;
 mod saddle_pass;
+mod sampled_epochs;
 mod samplers;
 mod second_order;
 mod selections;

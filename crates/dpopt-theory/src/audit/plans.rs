@@ -101,6 +101,12 @@ pub(super) fn plan_of(
             Box::new(DpAdamPlan::on(decaying, 0.99, 1e-8, true)?)
         }
         "dp-mf" => Box::new(dp_mf(adjacency, dim, |_| {})?),
+        "dp-mf-sampled" => {
+            let rate = Some(SamplingRate::new(0.4)?);
+            Box::new(dp_mf(adjacency, dim, |schedule| {
+                schedule.sampling_rate = rate
+            })?)
+        }
         "spiderboost" => Box::new(spider(adjacency, dim, 1.0)?),
         "normalized-spider" => {
             let z = of_each_step(&budget)?;
@@ -296,6 +302,7 @@ pub(super) fn dp_mf(
     let settings = DpMfSettings {
         epochs: 3,
         batch: 3,
+        sampling_rate: None,
         band: None,
         step_size: 0.5,
         momentum: 0.9,

@@ -5,8 +5,8 @@ use super::registry::Registry;
 use super::{
     adaptive, certificates, chained, crooked, epochs, estimators, evaluation, faithful, groups,
     hold_out, mechanisms, members, minimax, one_pass, passes, periods, perturbed, projected,
-    queries, saddle_certificates, saddle_pass, samplers, second_order, selections, solvers, tuning,
-    twins, variants,
+    queries, saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order, selections,
+    solvers, tuning, twins, variants,
 };
 
 impl Registry {
@@ -35,6 +35,7 @@ impl Registry {
             second_order::register,
             one_pass::register,
             epochs::register,
+            sampled_epochs::register,
             faithful::register,
             perturbed::register,
             chained::register,

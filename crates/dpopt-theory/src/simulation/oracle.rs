@@ -228,6 +228,7 @@ impl<P: Population> SimulatedOracle<P> {
             Which::Poisson(rate) => records * rate.get(),
             Which::FixedSize(size) | Which::Next(size) => size as f64,
             Which::Slice(slice) => slice.len() as f64,
+            Which::Sampled(slice, rate) => slice.len() as f64 * rate.get(),
         }
     }
 
@@ -255,15 +256,21 @@ impl<P: Population> SimulatedOracle<P> {
                 let slice = self.books.take_slice(len)?;
                 self.take(&slice)?
             }
-            Which::Slice(slice) => {
-                if let Some(copies) = self.slices.get(&slice.number()) {
-                    return Ok(copies.clone());
-                }
-                let copies = self.take(slice)?;
-                self.slices.insert(slice.number(), copies.clone());
-                copies
+            Which::Slice(slice) => self.copies_of(slice)?,
+            Which::Sampled(slice, rate) => {
+                poisson(&self.copies_of(slice)?, rate, &mut self.sampling())
             }
         })
+    }
+
+    /// The copies in a slice that may have been read before.
+    fn copies_of(&mut self, slice: &Slice) -> Result<Vec<u64>, AskError> {
+        if let Some(copies) = self.slices.get(&slice.number()) {
+            return Ok(copies.clone());
+        }
+        let copies = self.take(slice)?;
+        self.slices.insert(slice.number(), copies.clone());
+        Ok(copies)
     }
 
     /// The copies in a slice that was not read before.

@@ -134,6 +134,8 @@ struct Found {
     rho: f64,
     xi: f64,
     others: Vec<Release>,
+    /// Whether samples of slices are among them, in several of which a group of records may be.
+    sliced_samples: bool,
 }
 
 impl Found {
@@ -225,8 +227,17 @@ impl Found {
         })?;
         // A tree, or the worst of parallel Gaussians.
         self.plain += parts.releases.mu_squared() * count as f64;
-        if !parts.releases.sampled.is_empty() || !parts.releases.laplace.is_empty() {
+        if !parts.releases.laplace.is_empty() {
             return Err(unsupported(leaf));
+        }
+        // Of slices that all cost the same.
+        for sampled in &parts.releases.sampled {
+            self.sliced_samples = true;
+            let shape = Shape::Gaussian(sampled.noise_multiplier);
+            let count = count.saturating_mul(sampled.count);
+            check_count(count)?;
+            let rate = sampled.rate;
+            self.push(Release { rate, shape, count })?;
         }
         for (other, times) in &parts.others {
             let count = count.saturating_mul(*times);
@@ -295,6 +306,9 @@ impl Found {
     /// its noise: its pair is another one.
     fn of_group(mut self, event: &Event, records: u64) -> Result<Self, PldError> {
         let sampled = self.others.iter().any(|release| release.rate < 1.0);
+        if self.sliced_samples {
+            return Err(unsupported(event));
+        }
         if sampled && records > MOST_RECORDS {
             return Err(PldError::GroupTooLarge {
                 records,

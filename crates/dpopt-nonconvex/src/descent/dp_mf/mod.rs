@@ -1,11 +1,15 @@
 //! DP-MF: slices of the records, again and again, under noise that is correlated over all steps (DP-FTRL).
 
+mod sampled;
 mod schedule;
 mod walk;
 mod workload;
 
-use dpopt_oracle::{Batch, Offers, Schedule};
-use dpopt_privacy::{ClipNorm, NoiseMultiplier, PrefixKind, PrefixNoise, TunedFactor};
+use dpopt_oracle::{Offers, Schedule};
+use dpopt_privacy::{
+    Accountant, ClipNorm, NoiseMultiplier, PrefixError, PrefixKind, PrefixNoise, SamplingRate,
+    TunedFactor,
+};
 use dpopt_solver::{
     Access, Auto, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, RunError, Solver,
     Terms, Unit, Walk,
@@ -38,6 +42,19 @@ pub static DP_MF: Solver = Solver {
     },
 };
 
+/// The same on samples of slices.
+pub static DP_MF_SAMPLED: Solver = Solver {
+    name: "dp-mf-sampled",
+    summary: "generalised linear losses and networks, kinks or not, on samples: correlated noise",
+    paper: "Choquette-Choo et al. 2023 (arXiv 2306.08153)",
+    privacy_page: "privacy/banded-samples.md",
+    planner: |facts, _, budget, limits| {
+        let plan = DpMfPlan::sampled(facts, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
+    },
+    ..DP_MF
+};
+
 /// Momentum of the default plan: the usual one.
 const MOMENTUM: f64 = 0.9;
 /// Over which share of the steps, at the end, the default plan's step size falls to zero.
@@ -60,7 +77,7 @@ const KEPT: u64 = 1 << 26;
 ///
 /// # Privacy
 /// One Gaussian release of multiplier z = 1/mu for each record, exactly mu-GDP, for repeated participation: no sampling, and no
-/// assumption on the order. Momentum, cool-down and the choice of g_t are a public linear map of the releases. Needs fixed positions, so not
+/// assumption on the order. With a sampling rate, k Poisson-sampled Gaussian releases for each slice, where no band is longer than m. Momentum, cool-down and the choice of g_t are a public linear map of the releases. Needs fixed positions, so not
 /// under add-remove. (`docs/privacy/prefix-sums.md`.)
 ///
 /// # Complexity
@@ -69,15 +86,18 @@ const KEPT: u64 = 1 << 26;
 pub struct DpMfPlan {
     terms: Terms,
     schedule: DpMfSchedule,
+    accountant: Option<Accountant>,
 }
 
 /// What may be chosen of a [`DpMfPlan`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DpMfSettings {
-    /// How often each record is read.
+    /// How often each slice is read.
     pub epochs: u64,
     /// Records of a slice, at least; the n/batch slices, rounded down, share what is left over.
     pub batch: u64,
+    /// Probability with which a record of the slice enters a step; none: all do.
+    pub sampling_rate: Option<SamplingRate>,
     /// Bands of the factor; none: as many as an epoch has steps, which is best or nearly so, within what memory allows.
     pub band: Option<u64>,
     /// Step size.
@@ -126,6 +146,7 @@ impl DpMfPlan {
             epochs,
             // Where slices so short are more of them than were asked for, longer ones.
             batch: batch + u64::from(facts.records / batch > slices),
+            sampling_rate: None,
             band: None,
             step_size,
             momentum: MOMENTUM,
@@ -135,13 +156,51 @@ impl DpMfPlan {
         Self::with_settings(facts, budget, settings, max_steps)
     }
 
+    /// The default plan on Poisson samples of slices.
+    ///
+    /// # Formula
+    /// As [`DpMfPlan::new`] and in as many passes as [`DpSgdPlan`](crate::DpSgdPlan): a step reads 1.5 mu/sqrt(T) of all records in expectation.
+    /// With m slices and as many bands the rate within a slice is m times that: more bands, less noise at a multiplier, and a larger multiplier.
+    /// m is the power of two, or the largest number, with the least noise along a flat direction at the end; m = 1 is DP-SGD.
+    ///
+    /// # Errors
+    /// As [`DpMfPlan::new`].
+    pub fn sampled(
+        facts: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        PlanError::positions(DP_MF_SAMPLED.name, (facts.adjacency, facts.records), |_| {
+            Some(1)
+        })?;
+        let Horizon {
+            clip,
+            step_size,
+            plain_steps,
+            ..
+        } = Horizon::new(facts, budget.mu()?.get())?;
+        let wanted = (1.0 - MOMENTUM) * plain_steps / (1.0 - COOL_DOWN / 2.0);
+        let shape = sampled::shape(facts, budget, wanted, max_steps)?;
+        let settings = DpMfSettings {
+            epochs: shape.cycles,
+            batch: facts.records / shape.slices,
+            sampling_rate: Some(shape.rate),
+            band: None,
+            step_size,
+            momentum: MOMENTUM,
+            cool_down: COOL_DOWN,
+            clip,
+        };
+        Self::with_slices(facts, budget, settings, (shape.slices, max_steps))
+    }
+
     /// A plan with given settings, of at most `max_steps` steps; the noise is calibrated to the budget, and the coefficients of the
     /// factor are searched.
     ///
     /// # Errors
     /// [`PlanError::NeedsPositions`] under add-remove; [`PlanError::BadFact`] and [`PlanError::Contradiction`] for numbers that no run
-    /// can have: no epoch, a batch of no or too many records, a band of no diagonal or of more than there are steps (or
-    /// [`TunedFactor::MAX_BAND`]), a momentum or cool-down outside of its range; [`PlanError::TooFewSteps`] where the
+    /// can have: no epoch, a batch of no or too many records, a band of no diagonal or of more than there are steps (with samples, than an
+    /// epoch has; or [`TunedFactor::MAX_BAND`]), a momentum or cool-down outside of its range; [`PlanError::TooFewSteps`] where the
     /// slices of all epochs are more than `max_steps`.
     pub fn with_settings(
         facts: &PublicFacts,
@@ -149,19 +208,31 @@ impl DpMfPlan {
         settings: DpMfSettings,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
+        let batch = settings.batch;
+        PlanError::positive("batch", batch as f64)?;
+        at_most("batch", batch as f64, ("records", facts.records as f64))?;
+        Self::with_slices(facts, budget, settings, (facts.records / batch, max_steps))
+    }
+
+    /// The same with so many slices, whatever the batch is.
+    fn with_slices(
+        facts: &PublicFacts,
+        budget: &Budget,
+        settings: DpMfSettings,
+        (slices, max_steps): (u64, u64),
+    ) -> Result<Self, PlanError> {
         facts.check_lipschitz()?;
         let DpMfSettings {
             epochs,
-            batch,
+            sampling_rate,
             band,
             step_size,
             momentum,
             cool_down,
             clip,
+            ..
         } = settings;
         PlanError::positive("epochs", epochs as f64)?;
-        PlanError::positive("batch", batch as f64)?;
-        at_most("batch", batch as f64, ("records", facts.records as f64))?;
         for (name, value) in [("momentum", momentum), ("cool_down", cool_down)] {
             if value.is_nan() || value < 0.0 {
                 return Err(contradiction(name, value, ("the least", 0.0)));
@@ -171,13 +242,17 @@ impl DpMfPlan {
             return Err(contradiction("momentum", momentum, ("its limit", 1.0)));
         }
         at_most("cool_down", cool_down, ("the largest", 1.0))?;
-        let slices = facts.records / batch;
-        PlanError::positions(SOLVER, (facts.adjacency, facts.records), |_| Some(slices))?;
+        let solver = if sampling_rate.is_some() {
+            DP_MF_SAMPLED.name
+        } else {
+            SOLVER
+        };
+        PlanError::positions(solver, (facts.adjacency, facts.records), |_| Some(slices))?;
         let needed = epochs.saturating_mul(slices);
         check(needed, step_size, momentum, clip)?;
         if needed > max_steps || needed > PrefixNoise::MAX_LEN {
             return Err(PlanError::TooFewSteps {
-                solver: SOLVER,
+                solver,
                 needed,
                 most: max_steps.min(PrefixNoise::MAX_LEN),
             });
@@ -187,27 +262,45 @@ impl DpMfPlan {
             at_most("band", band as f64, ("the number of steps", needed as f64))?;
             let widest = TunedFactor::MAX_BAND;
             at_most("band", band as f64, ("the widest", widest as f64))?;
+            if sampling_rate.is_some() {
+                // A record's samples are apart only where its bands don't meet.
+                let limit = ("the number of slices", slices as f64);
+                at_most("band", band as f64, limit)?;
+            }
         }
         let band = band.unwrap_or_else(|| bands(slices, facts.dim));
         let workload = Workload {
             epochs,
             slices,
             momentum,
+            sampled: sampling_rate.is_some(),
+        };
+        let (accountant, noise_multiplier) = match sampling_rate {
+            None => (None, NoiseMultiplier::new(1.0 / budget.mu()?.get())?),
+            Some(rate) => {
+                let event = |z| sampled::event(z, rate, epochs);
+                let (name, z) = budget.calibrated(facts.adjacency, event)?;
+                (Some(name), z)
+            }
         };
         // What the search finds is a factor.
         let factor = workload.tuned(band).factor();
         let schedule = DpMfSchedule {
             epochs,
             slices,
+            sampling_rate,
             factor: factor.map_or(PrefixKind::Banded { band }, PrefixKind::Tuned),
             step_size,
             momentum,
             cool_down,
             clip,
-            noise_multiplier: NoiseMultiplier::new(1.0 / budget.mu()?.get())?,
+            noise_multiplier,
             output: OutputRule::Last,
         };
-        Ok(Self::by_hand(facts, budget, schedule))
+        Ok(Self {
+            accountant,
+            ..Self::by_hand(facts, budget, schedule)
+        })
     }
 
     /// A plan with another schedule, whose noise nobody calibrated. One that no run can have is refused when it is walked.
@@ -215,21 +308,25 @@ impl DpMfPlan {
     pub fn by_hand(facts: &PublicFacts, budget: &Budget, schedule: DpMfSchedule) -> Self {
         let records = facts.records;
         let batch = schedule.records_of(schedule.slices, records);
-        let none = Schedule::new(records);
-        let spend = schedule
-            .period(records)
-            .ok()
-            .and_then(|terms| none.clone().periods(Batch::Next(batch), &terms, 1).ok())
-            .unwrap_or(none)
-            .spend();
+        let none = || Schedule::new(records).spend();
+        let spend = schedule.spend(records).unwrap_or_else(none);
+        let read = schedule.epochs as f64 * records as f64;
+        let (access, gradients) = match schedule.sampling_rate {
+            None => (Access::Epochs { batch }, read),
+            Some(rate) => (
+                Access::SampledEpochs { slice: batch, rate },
+                read * rate.get(),
+            ),
+        };
         Self {
             terms: Terms::new(facts, budget, schedule.steps(), spend)
-                .with_gradients(schedule.epochs as f64 * records as f64)
+                .with_gradients(gradients)
                 .with_clip(schedule.clip)
-                .with_access(Access::Epochs { batch })
+                .with_access(access)
                 .with_unread(records)
                 .with_output(schedule.output),
             schedule,
+            accountant: None,
         }
     }
 
@@ -237,6 +334,12 @@ impl DpMfPlan {
     #[must_use]
     pub fn schedule(&self) -> &DpMfSchedule {
         &self.schedule
+    }
+
+    /// Who calibrated the multiplier to samples; none without them, and for a plan by hand.
+    #[must_use]
+    pub fn accountant(&self) -> Option<Accountant> {
+        self.accountant
     }
 
     /// Noise standard deviation per coordinate of the mean of all steps' gradients; none for a schedule that no run can have.
@@ -253,7 +356,10 @@ impl DpMfPlan {
 
 impl Plan for DpMfPlan {
     fn name(&self) -> &'static str {
-        SOLVER
+        match self.schedule.sampling_rate {
+            None => SOLVER,
+            Some(_) => DP_MF_SAMPLED.name,
+        }
     }
 
     fn terms(&self) -> &Terms {
@@ -278,6 +384,8 @@ impl Plan for DpMfPlan {
             Item::count("batch", batch),
             Item::word("factor", schedule.factor),
         ];
+        let rate = schedule.sampling_rate;
+        items.extend(rate.map(|rate| Item::ratio("sampling_rate", rate.get())));
         items.extend(band.map(|band| Item::count("band", band.min(steps))));
         items.extend([
             Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
@@ -286,8 +394,9 @@ impl Plan for DpMfPlan {
             Item::number("clip", schedule.clip, Unit::GRADIENT),
             Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
             Item::maybe("mean_noise_std", self.mean_noise_std(), Unit::GRADIENT),
-            Item::word("output", schedule.output),
         ]);
+        items.extend(self.accountant.map(|name| Item::word("accountant", name)));
+        items.push(Item::word("output", schedule.output));
         items
     }
 
@@ -298,7 +407,7 @@ impl Plan for DpMfPlan {
     fn walk(&self, start: &[f64]) -> Result<Box<dyn Walk + '_>, RunError> {
         let (schedule, records) = (&self.schedule, self.facts().records);
         let refuse = |name, value| RunError::Schedule {
-            solver: SOLVER,
+            solver: self.name(),
             name,
             value,
         };
@@ -316,9 +425,10 @@ impl Plan for DpMfPlan {
         }
         let steps = schedule.steps();
         let clip = ClipNorm::new(schedule.clip).map_err(RunError::Clip)?;
-        let noise = schedule
-            .noise()
-            .map_err(|_| refuse("number of steps", steps as f64))?;
+        let noise = schedule.noise().map_err(|why| match why {
+            PrefixError::BandsMeet { band, .. } => refuse("number of bands", band as f64),
+            _ => refuse("number of steps", steps as f64),
+        })?;
         Ok(Box::new(Epochs::new(
             schedule,
             (schedule.period(records).map_err(RunError::Clip)?, clip),
@@ -352,6 +462,7 @@ fn shape(plain_steps: f64, max_steps: u64, facts: &PublicFacts) -> (u64, u64) {
                 epochs,
                 slices,
                 momentum: MOMENTUM,
+                sampled: false,
             };
             let band = bands(slices, facts.dim);
             let error = workload.error(&Knots::square_root(band, MOMENTUM));

@@ -1,18 +1,21 @@
 //! What a plan of DP-MF does.
 
-use dpopt_oracle::{PeriodTerms, share_of};
+use dpopt_oracle::{Batch, PeriodTerms, Schedule, share_of};
 use dpopt_privacy::{
-    NoiseMultiplier, Participation, PrefixError, PrefixKind, PrefixNoise, UnitError,
+    NoiseMultiplier, Participation, PrefixError, PrefixKind, PrefixNoise, SamplingRate, Spend,
+    UnitError,
 };
 use dpopt_solver::OutputRule;
 
 /// What a [`DpMfPlan`](crate::DpMfPlan) does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DpMfSchedule {
-    /// How often each record is read, k.
+    /// How often each slice is read, k.
     pub epochs: u64,
     /// Slices, and steps of an epoch, m.
     pub slices: u64,
+    /// Probability with which a record of the slice enters a step; none: all do.
+    pub sampling_rate: Option<SamplingRate>,
     /// Where the noise comes from. With one epoch and a tree this is DP-FTRL as it was first stated.
     pub factor: PrefixKind,
     /// Step size eta.
@@ -23,7 +26,7 @@ pub struct DpMfSchedule {
     pub cool_down: f64,
     /// Per-record clip radius C.
     pub clip: f64,
-    /// Noise multiplier z of the run as a whole.
+    /// Noise multiplier z of the run as a whole, or, with samples, of one sample's part in it.
     pub noise_multiplier: NoiseMultiplier,
     /// Which point is returned.
     pub output: OutputRule,
@@ -39,12 +42,11 @@ impl DpMfSchedule {
     /// In how many steps a record takes part.
     #[must_use]
     pub fn participation(&self) -> Participation {
-        match self.epochs {
-            1 => Participation::Single,
-            most => Participation::Repeated {
-                most,
-                apart: self.slices,
-            },
+        let apart = self.slices;
+        match (self.sampling_rate, self.epochs) {
+            (Some(_), _) => Participation::Sampled { apart },
+            (None, 1) => Participation::Single,
+            (None, most) => Participation::Repeated { most, apart },
         }
     }
 
@@ -72,6 +74,21 @@ impl DpMfSchedule {
         records / slices + u64::from(slice < records % slices)
     }
 
+    /// What a run spends; none for a schedule that no run can have.
+    pub(super) fn spend(&self, records: u64) -> Option<Spend> {
+        let terms = self.period(records).ok()?;
+        let none = Schedule::new(records);
+        let schedule = match self.sampling_rate {
+            Some(rate) => none.sampled_period(&terms, rate, self.epochs),
+            None => none.periods(
+                Batch::Next(self.records_of(self.slices, records)),
+                &terms,
+                1,
+            ),
+        };
+        Some(schedule.ok()?.spend())
+    }
+
     pub(super) fn period(&self, records: u64) -> Result<PeriodTerms, UnitError> {
         Ok(PeriodTerms {
             kind: self.factor,
@@ -80,7 +97,8 @@ impl DpMfSchedule {
             // The last slice is the shortest.
             share: share_of(
                 self.clip,
-                self.records_of(self.slices, records).max(1) as f64,
+                self.records_of(self.slices, records).max(1) as f64
+                    * self.sampling_rate.map_or(1.0, SamplingRate::get),
             )?,
             noise_multiplier: self.noise_multiplier,
         })

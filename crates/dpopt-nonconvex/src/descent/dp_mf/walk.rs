@@ -72,7 +72,11 @@ impl Walk for Epochs<'_> {
             Some(period) => period,
             none => none.insert(oracle.open_period(&self.terms)?),
         };
-        let over = Which::Slice(&self.slices[number as usize]);
+        let slice = &self.slices[number as usize];
+        let over = match self.schedule.sampling_rate {
+            Some(rate) => Which::Sampled(slice, rate),
+            None => Which::Slice(slice),
+        };
         let released = oracle.step(period, Linear::field(point, self.clip), over)?;
         let sums = self.sum.iter_mut().zip(&released.mean);
         for (gradient, (sum, &next)) in self.gradient.iter_mut().zip(sums) {

@@ -12,6 +12,8 @@ pub(super) struct Workload {
     pub(super) epochs: u64,
     pub(super) slices: u64,
     pub(super) momentum: f64,
+    /// Whether slices are sampled: then the noise is scaled to one sample of a record, and not to all its epochs.
+    pub(super) sampled: bool,
 }
 
 /// What a factor costs and how much noise it leaves.
@@ -132,7 +134,12 @@ impl Workload {
 
     /// Of the participations 0, b, 2b, ...: what the curator computes of the rounded coefficients.
     fn squared_sensitivity(&self, c: &[f64]) -> f64 {
-        let (len, apart) = (self.steps() as usize, self.slices as usize);
+        let len = self.steps() as usize;
+        let apart = if self.sampled {
+            len
+        } else {
+            self.slices as usize
+        };
         let at = |t: usize| c.get(t).copied().unwrap_or(0.0);
         let mut rows = vec![0.0; len];
         let mut square = 0.0;
@@ -144,7 +151,8 @@ impl Workload {
     }
 
     /// Noise of the last point over that of as many steps on all records at the same budget, along a direction in which nothing is
-    /// forgotten: at least 1, but for what a velocity still holds at the end.
+    /// forgotten: at least 1, but for what a velocity still holds at the end. With samples, what it is where multiplier over rate is
+    /// 1/mu.
     pub(super) fn relative(&self, error: &Error) -> f64 {
         let len = self.steps();
         let beta = self.momentum;

@@ -1,0 +1,232 @@
+//! Poisson samples of slices: which records they hold, what they cost, and periods whose steps read them.
+
+use dpopt_privacy::accounting::group::{self, Group};
+use dpopt_privacy::{
+    Accountant, Adjacency, Body, Curator, Event, LatticeSum, Participation, PoolError, Prefix,
+    PrefixError, PrefixKind, PrefixNoise, Refused, Slice, Spend, Which,
+};
+
+use crate::common::{bound, delta, on_slices, positions, push, rate, release, simulated, sum, z};
+
+const Q: f64 = 0.3;
+
+/// A share of so many samples.
+fn samples(times: u64) -> Event {
+    on_slices(
+        Event::gaussian(z(2.0))
+            .poisson_sampled(rate(Q))
+            .repeated(times),
+    )
+}
+
+fn with_slices(times: u64, slices: u64) -> (Curator, Vec<Slice>) {
+    let mut curator = simulated(Adjacency::ReplaceOne, 7, samples(times));
+    curator.open_pool(10, 0).unwrap();
+    let taken = (0..slices).map(|_| curator.take_slice(10 / slices).unwrap());
+    let taken = taken.collect();
+    (curator, taken)
+}
+
+fn ones() -> LatticeSum {
+    sum(&[[1.0]], 1.0)
+}
+
+fn period(curator: &mut Curator, kind: PrefixKind, apart: u64) -> Result<Prefix, Refused> {
+    let participation = Participation::Sampled { apart };
+    curator.prefix(kind, bound(1.0, 1), 6, z(2.0), participation)
+}
+
+/// Of 20,000 samples of a slice of five each record is in a share Q, to within five deviations (1e-6 for each of five records, two-sided),
+/// no other record ever, and two records are together in a share Q^2, to within five again.
+#[test]
+fn a_sample_is_of_its_slice_and_independent() {
+    let many = 20_000;
+    let (mut curator, slices) = with_slices(many, 2);
+    let (mut each, mut both) = ([0.0; 10], 0.0);
+    for _ in 0..many {
+        let which = Which::Sampled(&slices[1], rate(Q));
+        let ticket = curator
+            .grant(which, Body::of(10), bound(1.0, 1), z(2.0))
+            .unwrap();
+        assert_eq!(ticket.sample().denominator(), 5.0 * Q);
+        assert!(ticket.sample().slice().is_none());
+        let drawn = positions(ticket.sample());
+        both += f64::from(u8::from(drawn.contains(&5) && drawn.contains(&9)));
+        drawn.iter().for_each(|&i| each[i] += 1.0);
+        curator.redeem(ticket, ones()).unwrap();
+    }
+    let near = |found: f64, p: f64| {
+        let n = many as f64;
+        (found - n * p).abs() < 5.0 * (n * p * (1.0 - p)).sqrt()
+    };
+    assert_eq!(each[..5], [0.0; 5]);
+    assert!(each[5..].iter().all(|&k| near(k, Q)), "{each:?}");
+    assert!(near(both, Q * Q), "{both}");
+}
+
+#[test]
+fn a_slice_pays_for_each_sample_and_for_no_other_release() {
+    let (mut curator, slices) = with_slices(2, 2);
+    for slice in &slices {
+        let of = |q| Which::Sampled(slice, rate(q));
+        for _ in 0..2 {
+            release(&mut curator, of(Q), ones(), z(2.0)).unwrap();
+        }
+        // A third, another rate, more noise on all of it, all of it.
+        for (which, noise) in [
+            (of(Q), 2.0),
+            (of(0.2), 2.0),
+            (of(Q), 3.0),
+            (Which::Slice(slice), 2.0),
+        ] {
+            let refused = release(&mut curator, which, ones(), z(noise));
+            assert!(matches!(refused, Err(Refused::NotReserved { .. })));
+        }
+    }
+    assert_eq!(curator.spent(), samples(2));
+    // What it costs is what one record may lose: two samples.
+    let inner = Event::gaussian(z(2.0)).poisson_sampled(rate(Q)).repeated(2);
+    for accountant in [Accountant::Pld, Accountant::Rdp] {
+        let of = |event| accountant.epsilon(event, delta(1e-6), Adjacency::ReplaceOne);
+        assert_eq!(of(&samples(2)).unwrap(), of(&inner).unwrap());
+        let moved = accountant.epsilon(&samples(2), delta(1e-6), Adjacency::AddRemove);
+        assert!(moved.is_err());
+    }
+    // Two records may be in two slices: nothing is claimed for them together.
+    let two = Group::new(2).unwrap();
+    let together = group::interval(&samples(2), delta(1e-6), Adjacency::ReplaceOne, two);
+    assert!(together.is_err());
+}
+
+#[test]
+fn slices_of_others_and_add_remove_are_refused() {
+    let (_, theirs) = with_slices(1, 2);
+    let (mut curator, _) = with_slices(1, 2);
+    let which = Which::Sampled(&theirs[0], rate(Q));
+    let refused = release(&mut curator, which, ones(), z(2.0));
+    assert!(matches!(
+        refused,
+        Err(Refused::Pool(PoolError::ForeignSlice))
+    ));
+    let mut moving = Curator::simulated(Adjacency::AddRemove, 1);
+    assert!(moving.reserve(&Spend::Fixed(samples(1))).is_err());
+    let opened = moving.prefix(
+        PrefixKind::Independent,
+        bound(1.0, 1),
+        6,
+        z(2.0),
+        Participation::Sampled { apart: 6 },
+    );
+    assert!(matches!(
+        opened.err(),
+        Some(Refused::Pool(PoolError::Adjacency { .. }))
+    ));
+}
+
+/// A cap counts squared mu, of which a sample has none.
+#[test]
+fn a_cap_on_slices_pays_for_no_sample() {
+    let mut curator = Curator::simulated(Adjacency::ReplaceOne, 1);
+    let cap = Event::gaussian(z(1.0));
+    curator.reserve(&Spend::at_most_on_each_slice(cap)).unwrap();
+    curator.open_pool(10, 0).unwrap();
+    let slice = curator.take_slice(10).unwrap();
+    let which = Which::Sampled(&slice, rate(Q));
+    let refused = release(&mut curator, which, ones(), z(2.0));
+    assert!(matches!(refused, Err(Refused::NotReserved { .. })));
+}
+
+#[test]
+fn bands_that_would_meet_are_refused_before_anything_is_drawn() {
+    let (mut curator, _) = with_slices(3, 2);
+    let trees = [PrefixKind::Toeplitz, PrefixKind::Tree, PrefixKind::Honaker];
+    let wide = [PrefixKind::Banded { band: 3 }].into_iter().chain(trees);
+    for kind in wide {
+        let refused = period(&mut curator, kind, 2).err();
+        let Some(Refused::Prefix(PrefixError::BandsMeet { band, apart: 2 })) = refused else {
+            panic!("{kind}");
+        };
+        assert_eq!(
+            band,
+            if kind == (PrefixKind::Banded { band: 3 }) {
+                3
+            } else {
+                6
+            }
+        );
+        // One sample in all.
+        assert!(period(&mut curator, kind, 6).is_ok());
+    }
+    for kind in [PrefixKind::Independent, PrefixKind::Banded { band: 2 }] {
+        assert!(period(&mut curator, kind, 2).is_ok());
+    }
+    assert!(matches!(
+        period(&mut curator, PrefixKind::Independent, 0).err(),
+        Some(Refused::Prefix(PrefixError::NoParticipation { .. }))
+    ));
+    assert_eq!(curator.spent(), Event::NoOp);
+}
+
+#[test]
+fn a_period_of_samples_takes_nothing_else_and_no_slice_too_soon() {
+    let (mut curator, slices) = with_slices(3, 2);
+    let of = |k: usize| Which::Sampled(&slices[k], rate(Q));
+    let mut period = period(&mut curator, PrefixKind::Banded { band: 2 }, 2).unwrap();
+    let wrong = |refused: Result<_, Refused>| {
+        matches!(
+            refused,
+            Err(Refused::Prefix(PrefixError::WrongRecords { .. }))
+        )
+    };
+    let others = [
+        Which::All,
+        Which::Slice(&slices[0]),
+        Which::Poisson(rate(Q)),
+    ];
+    for which in others {
+        assert!(wrong(push(&mut period, which, ones(), &mut curator)));
+    }
+    push(&mut period, of(0), ones(), &mut curator).unwrap();
+    let soon = push(&mut period, of(0), ones(), &mut curator);
+    assert!(matches!(
+        soon,
+        Err(Refused::Prefix(PrefixError::TookPart {
+            slice: 0,
+            times: 1,
+            last: 1,
+            step: 2
+        }))
+    ));
+    for k in [1, 0, 1, 0] {
+        push(&mut period, of(k), ones(), &mut curator).unwrap();
+    }
+    // Slice 0 has had its three samples, slice 1 two.
+    let release_of = push(&mut period, of(0), ones(), &mut curator);
+    assert!(release_of.is_err());
+    push(&mut period, of(1), ones(), &mut curator).unwrap();
+    assert_eq!(curator.spent(), samples(3));
+    // Nor does a period of slices take samples.
+    let mut plain = curator
+        .prefix(
+            PrefixKind::Independent,
+            bound(1.0, 1),
+            6,
+            z(2.0),
+            Participation::Single,
+        )
+        .unwrap();
+    assert!(wrong(push(&mut plain, of(0), ones(), &mut curator)));
+}
+
+/// The noise of a period of samples is scaled to one column, that of epochs to all of them.
+#[test]
+fn noise_is_for_one_sample() {
+    let kind = PrefixKind::Banded { band: 3 };
+    let of = |participation| PrefixNoise::new(kind, 12, participation).unwrap();
+    let column = 1.0 + 0.25 + 9.0 / 64.0;
+    let sampled = of(Participation::Sampled { apart: 3 });
+    assert!((sampled.sensitivity().powi(2) - column).abs() < 1e-12);
+    let epochs = of(Participation::Repeated { most: 4, apart: 3 });
+    assert!((epochs.sensitivity().powi(2) - 4.0 * column).abs() < 1e-12);
+    assert_eq!(sampled.event(z(2.0)).unwrap(), Event::gaussian(z(2.0)));
+}

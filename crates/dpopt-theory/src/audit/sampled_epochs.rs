@@ -1,0 +1,180 @@
+//! Audits of Poisson samples of slices that come again under banded noise: kinds of factors, rates, what must be refused, a canary against
+//! the amplified claim, and broken twins.
+//!
+//! A replay draws the changed record in every step of its slice, and compares with the claim of as many releases that are not sampled;
+//! the canary is drawn as it comes, and holds the claim with samples.
+
+use std::sync::Arc;
+
+use dpopt_nonconvex::{DpMfPlan, DpMfSchedule, Plan};
+use dpopt_privacy::{
+    Accountant, Adjacency, Body, ChangedRecord, Curator, Event, LatticeSum, Participation,
+    PrefixKind, SamplingRate, TunedFactor, Which,
+};
+
+use super::common::{DELTA, DIM, RELATIONS, bound, noise};
+use super::mechanisms::{positions, scored};
+use super::plans::{MANY, dp_mf};
+use super::solvers::walks;
+use super::twins::{Neighbours, Twin, Z, add, ran};
+use super::{AuditTape, Canary, CheckError, Claim, Registry, Statistic, World};
+
+const GROUP: &str = "dp-mf-sampled";
+/// Of the canaries.
+const RATE: f64 = 0.3;
+const MULTIPLIER: f64 = 0.9;
+/// Their factor: two bands.
+const BAND: f64 = 0.5;
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
+    let flat = PrefixKind::Tuned(TunedFactor::new(4, &[1.0, 1.0, 1.0])?);
+    for adjacency in RELATIONS {
+        let accepted = adjacency.record_count_is_public();
+        let plan = |change: &dyn Fn(&mut DpMfSchedule)| -> Result<DpMfPlan, CheckError> {
+            let rate = Some(SamplingRate::new(0.4)?);
+            dp_mf(adjacency, DIM, |schedule| {
+                schedule.sampling_rate = rate;
+                change(schedule);
+            })
+        };
+        let mut add = |what: &str, records: u64, change: &dyn Fn(&mut DpMfSchedule), fine: bool| {
+            let plan: Arc<dyn Plan> = Arc::new(plan(change)?);
+            let target = walks((GROUP, what), &plan, (adjacency, records), None);
+            registry.add(target.refused_unless(accepted && fine));
+            Ok::<(), CheckError>(())
+        };
+        let all = SamplingRate::new(1.0)?;
+        add("replay-level-bands", MANY, &|s| s.factor = flat, true)?;
+        add(
+            "replay-independent",
+            MANY,
+            &|s| s.factor = PrefixKind::Independent,
+            true,
+        )?;
+        add(
+            "replay-everybody",
+            MANY,
+            &|s| s.sampling_rate = Some(all),
+            true,
+        )?;
+        // Plain Poisson samples of all records, by way of one slice.
+        let one = |s: &mut DpMfSchedule| {
+            (s.slices, s.epochs, s.factor) = (1, 4, PrefixKind::Independent);
+        };
+        add("replay-one-slice", MANY, &one, true)?;
+        // One cycle, so that nothing meets.
+        let once = |s: &mut DpMfSchedule| (s.epochs, s.factor) = (1, PrefixKind::Tree);
+        add("replay-one-cycle-tree", MANY, &once, true)?;
+        add("records-run-out", MANY - 1, &|_| {}, false)?;
+        let wide = |s: &mut DpMfSchedule| s.factor = PrefixKind::Banded { band: 5 };
+        add("refused-bands-that-meet", MANY, &wide, false)?;
+        add(
+            "refused-trees",
+            MANY,
+            &|s| s.factor = PrefixKind::Honaker,
+            false,
+        )?;
+    }
+    registry.add(canary("canary", true)?);
+    registry.add(canary("canary-that-is-always-drawn", false)?.control());
+    for twin in &TWINS {
+        self::add(registry, twin)?;
+    }
+    Ok(())
+}
+
+/// Two cycles of two steps over two slices, the canary in the first; sampled, or read always and charged as a sample.
+fn canary(name: &str, sampled: bool) -> Result<Canary, CheckError> {
+    let adjacency = Adjacency::ReplaceOne;
+    let rate = SamplingRate::new(RATE)?;
+    let event = move |scale: f64| {
+        let one = Event::gaussian(noise(MULTIPLIER * scale)?).poisson_sampled(rate);
+        Ok(Event::ParallelComposed {
+            events: vec![one.repeated(2)],
+        })
+    };
+    let whole = event(1.0)?;
+    let claim = Claim::of(&whole, DELTA, adjacency)?;
+    let statistic = Statistic::Family {
+        event: Box::new(event),
+        accountant: Accountant::Pld,
+        adjacency,
+    };
+    let score = scored(whole, adjacency, move |curator: &mut Curator, world| {
+        let (kind, apart) = (PrefixKind::Banded { band: 2 }, 2);
+        let participation = Participation::Sampled { apart };
+        curator.open_pool(2, 0)?;
+        let slices = [curator.take_slice(1)?, curator.take_slice(1)?];
+        let z = noise(MULTIPLIER)?;
+        let mut period = curator.prefix(kind, bound(1)?, 4, z, participation)?;
+        let canary = if world == World::In { 1.0 } else { -1.0 };
+        let (mut released, mut before, mut score) = (Vec::new(), 0.0, 0.0);
+        for step in 0..4 {
+            let which = Which::Sampled(&slices[step % 2], rate);
+            let ticket = period.grant(which, Body::of(2), curator)?;
+            let mut sum = LatticeSum::new(bound(1)?);
+            let drawn = !positions(ticket.sample()).is_empty();
+            if drawn || (!sampled && step % 2 == 0) {
+                sum.add_scaled(1.0, &[if step % 2 == 0 { canary } else { 0.0 }]);
+            }
+            let prefix = period.redeem(ticket, sum, curator)?[0];
+            released.push(prefix - before);
+            before = prefix;
+            if step % 2 == 1 {
+                let row = |t: usize| released[t] + if t > 0 { BAND * released[t - 1] } else { 0.0 };
+                let rows = [row(step - 1), row(step)];
+                score += evidence((rows[0] + BAND * rows[1]) / (1.0 + BAND * BAND), z.get());
+            }
+        }
+        Ok(score)
+    });
+    let name = format!("{GROUP}/{name}/{adjacency}");
+    Ok(Canary::new(&name, GROUP, claim, statistic, score).with_runs(100_000, 1_000_000))
+}
+
+/// Log of how much likelier a number is where a record of size 1 was drawn than where its opposite was.
+fn evidence(x: f64, z: f64) -> f64 {
+    let deviation = 2.0 * z;
+    let of = |centre: f64| {
+        let density = |mean: f64| (-0.5 * ((x - mean) / deviation).powi(2)).exp();
+        ((1.0 - RATE) * density(0.0) + RATE * density(centre)).ln()
+    };
+    of(1.0) - of(-1.0)
+}
+
+/// Of one record that is zero in the other world.
+const ERASED: Neighbours = Neighbours(&[1.0], &[0.0], ChangedRecord::InPlace(0));
+
+/// C x with noise, for four steps that all read the record, and `band` level bands; claimed for four samples that don't meet.
+fn level(tape: &mut AuditTape, x: f64, band: usize) -> f64 {
+    let x = x.clamp(-1.0, 1.0);
+    let steps = 4;
+    let mut score = 0.0;
+    for row in 0..steps + band - 1 {
+        let meet = (0..steps).filter(|&t| t <= row && row < t + band).count() as f64;
+        score += meet * tape.gaussian(&[meet * x], Z * (band as f64).sqrt())[0];
+    }
+    score
+}
+
+const TWINS: [Twin; 2] = [
+    Twin {
+        // One slice, read in every step, under four bands: samples that meet are charged as if they did not.
+        name: "sampled-epochs/bands-wider-than-the-cycle",
+        data: ERASED,
+        run: |tape, data, _| {
+            let score = level(tape, data[0], 4);
+            ran(2.0 / Z, score)
+        },
+    },
+    Twin {
+        // Slices that overlap: the record is in both, and each is charged for one sample.
+        name: "sampled-epochs/a-record-in-two-slices",
+        data: ERASED,
+        run: |tape, data, _| {
+            let x = data[0].clamp(-1.0, 1.0);
+            let first = tape.gaussian(&[x], Z)[0];
+            ran(1.0 / Z, first + tape.gaussian(&[x], Z)[0])
+        },
+    },
+];
