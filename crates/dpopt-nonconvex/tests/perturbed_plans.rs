@@ -114,9 +114,9 @@ fn one_pass_adds_up() {
         for _ in 0..60 {
             let middle = 0.5 * (low + high);
             if left(middle) > share {
-                low = middle
+                low = middle;
             } else {
-                high = middle
+                high = middle;
             }
         }
         // Chernoff of a chi-square with 20 degrees, at half the share.
