@@ -120,43 +120,36 @@ fn the_file_holds_the_network_and_the_statement_of_no_bound() {
     );
     place.ok("evaluate --model o/model.json --data t.csv --epsilon 1 --delta 1e-6");
     // Files that were edited.
-    for (name, edit) in [
+    let fixed = json!({"units": 2, "activation": "relu", "head": "logistic", "output_scale": 1.0, "output_weights": [0.7, -0.7]});
+    for (name, at, value) in [
+        ("no later layers", "/perceptron/layers", json!([])),
+        ("a bias less", "/perceptron/biases", json!([0.5, 0.5])),
+        ("another width", "/perceptron/hidden", json!([3, 3])),
+        ("a width of 0", "/perceptron/hidden", json!([3, 0])),
         (
-            "a layer less",
-            &(|m: &mut Value| {
-                m["perceptron"]["layers"]
-                    .as_array_mut()
-                    .unwrap()
-                    .truncate(1)
-            }) as &dyn Fn(&mut Value),
+            "nine layers",
+            "/perceptron/hidden",
+            json!([1, 1, 1, 1, 1, 1, 1, 1, 1]),
         ),
-        ("a bias less", &|m| {
-            m["perceptron"]["biases"]
-                .as_array_mut()
-                .unwrap()
-                .truncate(2)
-        }),
-        ("another width", &|m| {
-            m["perceptron"]["hidden"] = json!([3, 3])
-        }),
-        ("a width of 0", &|m| {
-            m["perceptron"]["hidden"] = json!([3, 0])
-        }),
-        ("nine layers", &|m| {
-            m["perceptron"]["hidden"] = json!([1, 1, 1, 1, 1, 1, 1, 1, 1])
-        }),
-        ("no layers", &|m| m["perceptron"]["hidden"] = json!([])),
-        ("a row of another length", &|m| {
-            m["perceptron"]["layers"][0]["weights"][1] = json!([1.0])
-        }),
+        ("no layers", "/perceptron/hidden", json!([])),
         (
-            "a fixed layer as well",
-            &|m| m["hidden"] = json!({"units": 2, "activation": "relu", "head": "logistic", "output_scale": 1.0, "output_weights": [0.7, -0.7]}),
+            "a row of another length",
+            "/perceptron/layers/0/weights/1",
+            json!([1.0]),
         ),
-        ("another loss", &|m| m["loss"] = json!("softmax")),
+        (
+            "a number that is too large",
+            "/perceptron/layers/0/biases/0",
+            json!(null),
+        ),
+        ("a fixed layer as well", "/hidden", fixed),
+        ("another loss", "/loss", json!("softmax")),
     ] {
         let mut edited = model.clone();
-        edit(&mut edited);
+        match edited.pointer_mut(at) {
+            Some(old) => *old = value,
+            None => edited["hidden"] = value,
+        }
         place.put("edited.json", &edited.to_string());
         for command in [
             "predict --data test.csv --model",
