@@ -18,7 +18,7 @@ use dpopt::data::formats::Format;
 use dpopt::data::tabular::{Label, LabelKind};
 use dpopt::nonconvex::{Budget, Stop};
 use dpopt::oracle::{EstimatorError, PrivateData, PublicOrder};
-use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, FilterKind, Part, Refused};
+use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, FilterKind, Part, Refused};
 use serde::{Deserialize, Serialize};
 
 use crate::args;
@@ -471,6 +471,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
             // They tell how many runs there were.
             times: None,
             budget_left: budget_left.as_deref(),
+            made: &args.ledger.made(),
             tuning: Some(&told),
         };
         troubles.extend(outputs.write(out));
