@@ -3,9 +3,9 @@
 use dpopt::privacy::{Accountant, Delta, Event};
 use serde::Serialize;
 
+use super::TuneArgs;
 use super::search::{ADJACENCY, Searched, Terms};
-use super::told::TuningTold;
-use super::{Law, TuneArgs};
+use super::told::{Law, TuningTold};
 use crate::error::CliError;
 use crate::evaluated;
 use crate::statement::{rounded_up, scientific};

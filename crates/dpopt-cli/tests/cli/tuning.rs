@@ -162,7 +162,7 @@ fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
             ["--candidate", "train"],
         ),
         (
-            format!("{FLAGS} --epsilon 1 --solver noisy-gd,spiderboost"),
+            format!("{FLAGS} --epsilon 0.01 --solver noisy-gd,spiderboost"),
             ["number 2", "leave it out"],
         ),
         (
@@ -174,8 +174,8 @@ fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
             ["number 2", "radius"],
         ),
         (
-            format!("{FLAGS} --epsilon 1 --loss logistic,huber"),
-            ["huber", "y"],
+            format!("{FLAGS} --epsilon 1 --loss logistic,softmax"),
+            ["--loss", "softmax"],
         ),
         (
             format!("{FLAGS} --epsilon 1 --holdout 0.001"),
