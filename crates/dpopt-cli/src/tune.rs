@@ -335,7 +335,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         warn(warning);
     }
     if args.dry_run {
-        return dry::show(args, &terms, &searched, &told).map(|()| Exit::Done);
+        return dry::show(args.json, &terms, &searched, &told).map(|()| Exit::Done);
     }
     let plan = terms.plan(&searched)?;
     let mut curator = Curator::protected(ADJACENCY)?;
