@@ -62,7 +62,7 @@ pub(crate) fn run(root: &Path, chromium: &str) -> Result<(), String> {
         }
         let browser = Browser { chromium, out };
         let page = browser.read("report.html")?;
-        for wrong in browser.look(&page)? {
+        if let Some(wrong) = browser.look(&page)?.first() {
             return Err(format!("{name}: {wrong}"));
         }
         browser.pictures()?;
