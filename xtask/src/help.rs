@@ -20,7 +20,7 @@ usage: cargo xtask <command>
              Opacus and DPZero, and with --program losses that are programs; with --pairs metric learning on the files
              of MNIST in DIR (docs/measured/metric-learning.md); with --phase phase retrieval and rank-one sensing on
              made-up records (docs/measured/phase-retrieval.md); with --tables models of made-up tables from drafted
-             schemas beside tuned private descent (docs/measured/tables.md)
+             schemas beside tuned private descent, with --chosen beside a private choice (docs/measured/tables.md)
   verify-rates [--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
                [--memory-gib G] [--list]
              every rate that theory promises, measured, with broken twins that must be caught; with --out a
@@ -31,6 +31,9 @@ usage: cargo xtask <command>
              (docs/measured/groups.md)
   exports VENV
              exported models read by the checker of ONNX, onnxruntime and NumPy in that virtual environment
+  report [CHROMIUM]
+             report.html of a run and of a tuning opened by headless Chromium in light and dark, on a phone, a desk and
+             paper: no request, nothing too wide; with pictures, and broken pages that must be caught
   kills      1,000 runs on a shared ledger killed at random times and 900 at chosen operations on the disk: the
              ledger never says less than was released, and a killed run loses little
   fuzz PARSER [--seconds N]

@@ -20,6 +20,7 @@ mod groups;
 mod help;
 mod kills;
 mod peers;
+mod report;
 mod theory;
 mod tidy;
 mod validate;
@@ -41,6 +42,8 @@ fn main() -> ExitCode {
         }
         ["exports", venv] => exports::run(&repository_root(), venv),
         ["groups", folder] => groups::run(&repository_root(), folder),
+        ["report"] => report::run(&repository_root(), "chromium"),
+        ["report", chromium] => report::run(&repository_root(), chromium),
         ["kills"] => kills::run(&repository_root()),
         ["verify-rates", options @ ..] => {
             theory::run(&repository_root(), "release", "verify_rates", options)

@@ -122,6 +122,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     let model = Model::load(&args.model)?;
     let point = certifiable(&model)?;
     let (loss, adjacency) = (model.loss, model.privacy.adjacency);
+    args.ledger.check_alone()?;
     let ledger = Shared::check(&args.ledger, adjacency, None)?;
     let files = ["--data", "--labels"];
     let input = Input::new(&args.data, args.labels.as_deref(), args.format, files)?;

@@ -86,6 +86,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         // Before anything is paid for.
         may_write(out, "--out", false)?;
     }
+    args.ledger.check_alone()?;
     let model = Model::load(&args.model)?;
     let adjacency = model.privacy.adjacency;
     if !adjacency.record_count_is_public() && args.public_records.is_none() {

@@ -16,6 +16,7 @@ use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::evaluated::Evaluated;
 use crate::fit::Fit;
+use crate::ledger::Made;
 use crate::model::Trained;
 use crate::no_bound::NoBound;
 use crate::order;
@@ -52,6 +53,8 @@ pub(crate) struct Outputs<'a> {
     pub(crate) times: Option<Times>,
     /// What the ledger's runs have left of its budget, in words.
     pub(crate) budget_left: Option<&'a str>,
+    /// When and how.
+    pub(crate) made: &'a Made,
     /// Where it is the best of several runs.
     pub(crate) tuning: Option<&'a TuningTold>,
 }
@@ -136,10 +139,7 @@ impl Outputs<'_> {
         Ok(render(&ReportInput {
             title: &format!("{}: {}", self.table, self.schema.label().column),
             solver: &chosen.solver.to_string(),
-            solver_reason: match self.tuning {
-                Some(told) => Some(told.words()),
-                None => chosen.picked.map(|reason| reason.to_string()),
-            },
+            solver_reason: chosen.picked.map(|reason| reason.to_string()),
             loss: &self.fit.to_string(),
             plan: {
                 let how = chosen.how.iter().flat_map(How::rows);
@@ -193,6 +193,8 @@ impl Outputs<'_> {
                 file(EVENTS, "events, for a second accountant"),
                 file(REPORT, "this page"),
             ],
+            tuned: self.tuning.map(|told| [told.words(), told.paid()]),
+            made: self.made_rows(),
             times: self.times,
             passes: outcome.counts.passes,
         }))
@@ -216,6 +218,25 @@ impl Outputs<'_> {
             guarantee.epsilon(),
             guarantee.delta(),
         )
+    }
+
+    /// Version, commit where the command was built from a checkout, and what the user allows to be told.
+    fn made_rows(&self) -> Vec<(String, String)> {
+        let version = match option_env!("DPOPT_COMMIT") {
+            Some(commit) => format!("dpopt {}, commit {commit}", env!("CARGO_PKG_VERSION")),
+            None => format!("dpopt {}", env!("CARGO_PKG_VERSION")),
+        };
+        let told = [
+            ("date, as given", self.made.date.clone()),
+            ("command line", self.made.command.clone()),
+        ];
+        let told = told
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        [("version".to_owned(), version)]
+            .into_iter()
+            .chain(told)
+            .collect()
     }
 
     /// By name, where there is one for each feature.

@@ -36,6 +36,7 @@ pub(crate) fn render(input: &ReportInput<'_>) -> String {
         model::weights,
         model::schema,
         files,
+        made,
         footer,
     ];
     let body: String = parts.iter().map(|part| part(input)).collect();
@@ -147,6 +148,13 @@ fn privacy(input: &ReportInput<'_>) -> String {
              still names the whole plan, whose cost was reserved before the first release.</p>\n",
         );
     }
+    if let Some([chosen, paid]) = &input.tuned {
+        out.push_str(&format!(
+            "<h3>How settings were chosen</h3>\n<p>This model was {}. {}</p>\n",
+            escape(chosen),
+            escape(paid)
+        ));
+    }
     if let Some(left) = input.ledger_budget {
         out.push_str(&format!(
             "<h3>All runs on the ledger</h3>\n<p>This run was charged to a ledger that other runs share: {}.</p>\n",
@@ -199,6 +207,11 @@ fn privacy(input: &ReportInput<'_>) -> String {
 /// The plots and the table that stands in for them.
 fn released(input: &ReportInput<'_>) -> String {
     let trace = input.trace;
+    if input.tuned.is_some() {
+        return "<section>\n<h2>What was released</h2>\n<p>The weights of the best run, and what its evaluation says. What the runs \
+                released on their way was dropped with them.</p>\n</section>\n"
+            .to_owned();
+    }
     let mut out = format!(
         "<section>\n<h2>What was released</h2>\n<figure>\n<h3>{} and noise level</h3>\n",
         if trace.of_passes() {
@@ -412,6 +425,14 @@ fn files(input: &ReportInput<'_>) -> String {
     }
     let files = pairs("files", "Written by this run", &input.files);
     format!("<section>\n<h2>Files</h2>\n{files}</section>\n")
+}
+
+fn made(input: &ReportInput<'_>) -> String {
+    if input.made.is_empty() {
+        return String::new();
+    }
+    let made = pairs("made", "As far as the user wants it told", &input.made);
+    format!("<section>\n<h2>How this was made</h2>\n{made}</section>\n")
 }
 
 fn footer(input: &ReportInput<'_>) -> String {

@@ -555,6 +555,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             by_group: by_group.as_ref(),
             times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
             budget_left: budget_left.as_deref(),
+            made: &args.ledger.made(),
             tuning: None,
         };
         troubles.extend(outputs.write(out));

@@ -18,8 +18,7 @@ use dpopt::data::formats::Format;
 use dpopt::data::tabular::{Label, LabelKind};
 use dpopt::nonconvex::{Budget, Stop};
 use dpopt::oracle::{EstimatorError, PrivateData, PublicOrder};
-use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, FilterKind, Part, Refused};
-use serde::{Deserialize, Serialize};
+use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, FilterKind, Part, Refused};
 
 use crate::args;
 use crate::artefacts::{FILES, MODEL, OutDir};
@@ -43,6 +42,7 @@ use crate::train::{DELTA, DRAFT_ACCEPTED, DRAFT_REFUSED};
 use candidates::{Candidate, CandidateArgs};
 use search::{ADJACENCY, Terms};
 use shown::{Shown, summary};
+use told::Law;
 pub(crate) use told::TuningTold;
 
 /// Fewest runs in the mean where nothing is asked for: of a Poisson number of them there is none in one of 150 tunings.
@@ -133,43 +133,6 @@ pub(crate) struct TuneArgs {
     /// Print no summary
     #[arg(long)]
     quiet: bool,
-}
-
-/// The law of the number of runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Law {
-    /// Poisson
-    Poisson,
-    /// Truncated negative binomial of shape 1
-    Geometric,
-    /// Truncated negative binomial of shape 0
-    Logarithmic,
-}
-
-impl Law {
-    fn shape(self) -> f64 {
-        match self {
-            Self::Poisson => f64::INFINITY,
-            Self::Geometric => 1.0,
-            Self::Logarithmic => 0.0,
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Poisson => "a Poisson",
-            Self::Geometric => "a geometric",
-            Self::Logarithmic => "a logarithmic",
-        }
-    }
-
-    fn theorem(self) -> &'static str {
-        match self {
-            Self::Poisson => "Theorem 6",
-            Self::Geometric | Self::Logarithmic => "Theorem 2",
-        }
-    }
 }
 
 fn score(name: &str) -> Result<TuningScore, String> {
@@ -372,7 +335,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         warn(warning);
     }
     if args.dry_run {
-        return dry::show(args, &terms, &searched, &told).map(|()| Exit::Done);
+        return dry::show(args.json, &terms, &searched, &told).map(|()| Exit::Done);
     }
     let plan = terms.plan(&searched)?;
     let mut curator = Curator::protected(ADJACENCY)?;
@@ -471,6 +434,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
             // They tell how many runs there were.
             times: None,
             budget_left: budget_left.as_deref(),
+            made: &args.ledger.made(),
             tuning: Some(&told),
         };
         troubles.extend(outputs.write(out));

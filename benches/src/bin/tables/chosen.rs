@@ -38,6 +38,24 @@ struct Encoded {
     test: PublicData,
 }
 
+/// Plans of all row norms, the evaluation, and the epsilon of a run that they are for.
+type Planned = (Vec<Box<dyn Plan>>, ModelEvaluation, f64);
+
+/// Of the split of so many records that a seed makes.
+fn tuning(of: &Planned, (records, held, seed): (u64, u64, u64)) -> Result<TuningPlan<'_>, Failure> {
+    let candidates = of.0.iter().map(|plan| TuningCandidate {
+        plan: &**plan,
+        model: FittedModel::Linear(Glm::Logistic),
+        start: None,
+    });
+    Ok(TuningPlan::new(
+        candidates.collect(),
+        (of.1, TuningScore::Auc),
+        (ADJACENCY, Part::of_split(records, held, seed)),
+        (MEAN, f64::INFINITY),
+    )?)
+}
+
 /// Tunings of a recipe's table under a budget.
 pub(super) fn chosen(recipe: &Recipe, budget: &Budget) -> Result<Chosen, Failure> {
     let parts = recipe.csv();
@@ -58,7 +76,6 @@ pub(super) fn chosen(recipe: &Recipe, budget: &Budget) -> Result<Chosen, Failure
     let loss = Glm::Logistic;
     let named = |solver: &&&Solver| solver.name == AUTO;
     let solver = SOLVERS.iter().find(named).ok_or("no such solver")?;
-    type Planned = (Vec<Box<dyn Plan>>, ModelEvaluation, f64);
     let planned = |epsilon: f64| -> Result<Planned, Failure> {
         let of_a_run = Budget {
             epsilon: Epsilon::new(epsilon)?,
@@ -79,26 +96,9 @@ pub(super) fn chosen(recipe: &Recipe, budget: &Budget) -> Result<Chosen, Failure
         let evaluation = ModelEvaluation::new(of, Mu::new(mu)?, label, 0.05 / MEAN)?;
         Ok((plans, evaluation, epsilon))
     };
-    let tuning = |of: &Planned, seed: u64| -> Result<TuningPlan<'_>, Failure> {
-        // Of these plans, which live longer than this call.
-        let candidates = of.0.iter().map(|plan| TuningCandidate {
-            plan: &**plan,
-            model: FittedModel::Linear(loss),
-            start: None,
-        });
-        let parts = Part::of_split(records, held, seed);
-        let by = (of.1, TuningScore::Auc);
-        let repeats = (MEAN, f64::INFINITY);
-        Ok(TuningPlan::new(
-            candidates.collect(),
-            by,
-            (ADJACENCY, parts),
-            repeats,
-        )?)
-    };
     let found = tuning_within(budget.epsilon.get(), |epsilon| -> Result<_, Failure> {
         let tried = planned(epsilon)?;
-        let event = tuning(&tried, 0)?.event();
+        let event = tuning(&tried, (records, held, 0))?.event();
         let (_, total) = Accountant::least(&event, budget.delta, ADJACENCY)?;
         Ok((tried, total))
     })?;
@@ -123,7 +123,7 @@ pub(super) fn chosen(recipe: &Recipe, budget: &Budget) -> Result<Chosen, Failure
             .iter()
             .map(|(train, held)| TuningRecords { train, held })
             .collect();
-        let plan = tuning(&found, seed)?;
+        let plan = tuning(&found, (records, held, seed))?;
         let mut curator = Curator::simulated(ADJACENCY, seed);
         curator.reserve(&plan.spend())?;
         let best = plan.run(&pairs, &mut curator, NonZeroUsize::MIN)?;

@@ -30,10 +30,28 @@ pub(crate) struct LedgerArgs {
     /// first run samples
     #[arg(long, value_name = "FILTER", value_parser = args::filter, requires = "ledger")]
     budget_filter: Option<FilterKind>,
-    /// Date of this run for `dpopt ledger show`, in any form, up to 64 characters; no clock is read.
+    /// Date of this run for `dpopt ledger show` and report.html, in any form, up to 64 characters; no clock is read.
     /// The ledger also keeps the command line and the model's file
-    #[arg(long, value_name = "TEXT", value_parser = date, requires = "ledger")]
+    #[arg(long, value_name = "TEXT", value_parser = date)]
     date: Option<String>,
+    /// Leave the command line, with the paths in it, out of the ledger and of report.html
+    #[arg(long)]
+    no_command_line: bool,
+}
+
+/// When and how a run was made, for people.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Made {
+    /// As the user says it.
+    pub(crate) date: Option<String>,
+    /// As the user gave it; none where it is to be left out.
+    pub(crate) command: Option<String>,
+}
+
+/// The command line as given.
+fn own_command_line() -> String {
+    let words = std::env::args_os().skip(1);
+    command_line(words.map(|word| word.to_string_lossy().into_owned()))
 }
 
 impl LedgerArgs {
@@ -42,13 +60,38 @@ impl LedgerArgs {
         self.ledger.as_deref()
     }
 
+    /// When and how the run was made, for its report.
+    pub(crate) fn made(&self) -> Made {
+        Made {
+            date: self.date.clone(),
+            command: (!self.no_command_line).then(own_command_line),
+        }
+    }
+
+    /// Refuses what is for a ledger alone where there is none: of a command without a report.
+    pub(crate) fn check_alone(&self) -> Result<(), CliError> {
+        let given = [
+            ("--date", self.date.is_some()),
+            ("--no-command-line", self.no_command_line),
+        ];
+        let given = given.into_iter().find(|(_, given)| *given);
+        match given.filter(|_| self.ledger.is_none()) {
+            Some((flag, _)) => Err(CliError::flag(
+                flag,
+                "it is for the ledger here: give --ledger too",
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// What the ledger keeps about the run, for people: the command line as given, the file of the
     /// model, where there is a folder for it, and the date.
     pub(crate) fn note(&self, out: Option<&Path>) -> Result<RunNote, CliError> {
         let problem = |error: RunNoteError| CliError::flag("--ledger", error.to_string());
-        let words = std::env::args_os().skip(1);
-        let command = command_line(words.map(|word| word.to_string_lossy().into_owned()));
-        let mut note = RunNote::new().with_command(command).map_err(problem)?;
+        let mut note = RunNote::new();
+        if !self.no_command_line {
+            note = note.with_command(own_command_line()).map_err(problem)?;
+        }
         if let Some(folder) = out {
             let model = folder.join("model.json").display().to_string();
             let model = shortened(&printable(&model), RunNote::MAX_OUTPUT);

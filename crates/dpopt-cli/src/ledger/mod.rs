@@ -11,7 +11,7 @@ use dpopt::privacy::{Checkpoint, Ledger};
 use crate::error::CliError;
 use crate::summary::{print, print_json};
 
-pub(crate) use flags::{LedgerArgs, Shared, left_in_words, resume_in_words};
+pub(crate) use flags::{LedgerArgs, Made, Shared, left_in_words, resume_in_words};
 
 /// Flags of `dpopt ledger`.
 #[derive(Debug, Args)]

@@ -90,6 +90,10 @@ pub(crate) struct ReportInput<'a> {
     pub schema: Option<(String, String)>,
     /// Files that the run wrote: name, what it is.
     pub files: Vec<(String, String)>,
+    /// How a model was chosen among several runs, and what the choice costs, where it was.
+    pub tuned: Option<[String; 2]>,
+    /// Version, date, command line: name, value.
+    pub made: Vec<(String, String)>,
     /// Wall-clock times; none where they may not be written.
     pub times: Option<Times>,
     /// Passes over the records.

@@ -115,6 +115,11 @@ fn input(trace: &Trace, protected: bool) -> ReportInput<'_> {
             ("trace.csv", "released norms and noise levels"),
             ("report.html", "this page"),
         ]),
+        tuned: None,
+        made: vec![(
+            "command line".to_owned(),
+            "dpopt train --data '<b>.csv'".to_owned(),
+        )],
         times: Times::shown(Adjacency::ReplaceOne, 33.9, 41.3),
         passes: 345.0,
     }

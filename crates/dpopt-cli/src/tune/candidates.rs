@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use dpopt::data::tabular::Schema;
-use serde::{Deserialize, Serialize};
 
+use super::told::Named;
 use crate::args::{self, AnySolver, SolverArg};
 use crate::choose::ChooseArgs;
 use crate::error::CliError;
@@ -85,30 +85,6 @@ impl FromStr for Settings {
             }
         }
         Ok(settings)
-    }
-}
-
-/// A candidate, whole. As in the model's file: what was chosen among is public.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Named {
-    pub(crate) solver: AnySolver,
-    pub(crate) loss: LossName,
-    pub(crate) row_norm: f64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) max_passes: Option<f64>,
-}
-
-impl std::fmt::Display for Named {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}, {} loss, row norm {}",
-            self.solver, self.loss, self.row_norm
-        )?;
-        match self.max_passes {
-            None => Ok(()),
-            Some(passes) => write!(f, ", at most {passes} passes"),
-        }
     }
 }
 

@@ -4,8 +4,7 @@ use dpopt::privacy::{Accountant, Delta, Event};
 use serde::Serialize;
 
 use super::search::{ADJACENCY, Searched, Terms};
-use super::told::TuningTold;
-use super::{Law, TuneArgs};
+use super::told::{Law, TuningTold};
 use crate::error::CliError;
 use crate::evaluated;
 use crate::statement::{rounded_up, scientific};
@@ -32,7 +31,7 @@ struct DryRun<'a> {
 
 /// Shows what each run would get.
 pub(super) fn show(
-    args: &TuneArgs,
+    json: bool,
     terms: &Terms<'_>,
     searched: &Searched,
     told: &TuningTold,
@@ -42,7 +41,7 @@ pub(super) fn show(
     let passes = searched.chosen.iter();
     let passes = passes.map(|of| of.plan.gradients() / terms.sizes[0] as f64);
     let (mean, candidates) = (told.mean_runs, told.candidates.len() as f64);
-    let never = |times: f64| match args.law {
+    let never = |times: f64| match told.law {
         Law::Poisson => (-mean / times).exp(),
         Law::Geometric => {
             // E[(1 - 1/j)^K] of a geometric K of this mean.
@@ -60,14 +59,14 @@ pub(super) fn show(
         held_out: terms.sizes[1],
         passes: passes.collect(),
         never_tried: never(candidates),
-        no_run: match args.law {
+        no_run: match told.law {
             Law::Poisson => (-mean).exp(),
             _ => 0.0,
         },
         foretold: evaluated::foretold(&searched.evaluation)?,
         event,
     };
-    if args.json {
+    if json {
         return print_json(&shown);
     }
     let mut text = String::new();

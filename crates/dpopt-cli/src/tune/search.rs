@@ -2,7 +2,9 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt::certify::{EvaluatedLabel, ModelEvaluation, TuningCandidate, TuningPlan, TuningScore};
+use dpopt::certify::{
+    EvaluatedLabel, ModelEvaluation, TuningCandidate, TuningPlan, TuningScore, tuning_within,
+};
 use dpopt::nonconvex::{Budget, PublicFacts};
 use dpopt::privacy::{Accountant, Adjacency, Epsilon, Mu, Part, accounting::gdp};
 

@@ -3,8 +3,69 @@
 use dpopt::certify::TuningScore;
 use serde::{Deserialize, Serialize};
 
-use super::Law;
-use super::candidates::Named;
+use crate::args::AnySolver;
+use crate::loss::LossName;
+
+/// The law of the number of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Law {
+    /// Poisson
+    Poisson,
+    /// Truncated negative binomial of shape 1
+    Geometric,
+    /// Truncated negative binomial of shape 0
+    Logarithmic,
+}
+
+impl Law {
+    pub(super) fn shape(self) -> f64 {
+        match self {
+            Self::Poisson => f64::INFINITY,
+            Self::Geometric => 1.0,
+            Self::Logarithmic => 0.0,
+        }
+    }
+
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Poisson => "a Poisson",
+            Self::Geometric => "a geometric",
+            Self::Logarithmic => "a logarithmic",
+        }
+    }
+
+    pub(super) fn theorem(self) -> &'static str {
+        match self {
+            Self::Poisson => "Theorem 6",
+            Self::Geometric | Self::Logarithmic => "Theorem 2",
+        }
+    }
+}
+
+/// A candidate, whole. As in the model's file: what was chosen among is public.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Named {
+    pub(crate) solver: AnySolver,
+    pub(crate) loss: LossName,
+    pub(crate) row_norm: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_passes: Option<f64>,
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}, {} loss, row norm {}",
+            self.solver, self.loss, self.row_norm
+        )?;
+        match self.max_passes {
+            None => Ok(()),
+            Some(passes) => write!(f, ", at most {passes} passes"),
+        }
+    }
+}
 
 /// How a model was chosen. All of it is public, or was released with the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

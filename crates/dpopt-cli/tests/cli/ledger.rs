@@ -109,7 +109,10 @@ fn dates_that_can_not_stand_in_a_line_are_refused() {
     let long = "9".repeat(65);
     let train = format!("train --data t.csv --schema s.toml {SHARED} --date");
     place.fails(&format!("{train} {long}"), 1, &["--date", "64"]);
-    place.fails("train --date 1", 1, &["--ledger"]);
+    let evaluate = "evaluate --model m --data t.csv --epsilon 1";
+    for flag in ["--date 1", "--no-command-line"] {
+        place.fails(&format!("{evaluate} {flag}"), 1, &["--ledger"]);
+    }
 }
 
 #[cfg(unix)]

@@ -239,3 +239,30 @@ fn predictions_stand_beside_columns_of_the_table() {
         ""
     );
 }
+
+/// The report has the version, and the command line and the date as the user wants them told; nothing is told on its own.
+#[test]
+fn a_report_says_how_it_was_made_as_far_as_the_user_wants() {
+    let place = Place::new();
+    let flags = format!("{TRAIN} --epsilon 1 --force --out o");
+    place.ok(&format!("{flags} --date 2026-01-31"));
+    let report = place.read("o/report.html");
+    let version = format!("dpopt {}", env!("CARGO_PKG_VERSION"));
+    for part in [
+        &version,
+        "2026-01-31",
+        "dpopt train --data t.csv",
+        "--max-steps 3",
+    ] {
+        assert!(report.contains(part), "{part}");
+    }
+    place.ok(&format!("{flags} --no-command-line"));
+    let report = place.read("o/report.html");
+    assert!(report.contains(&version));
+    for part in ["t.csv --schema", "2026", "date, as given", "command line"] {
+        assert!(!report.contains(part), "{part}");
+    }
+    let ledger = "--ledger l --budget 9 --budget-delta 1e-4";
+    place.ok(&format!("{flags} --no-command-line {ledger}"));
+    assert!(!place.read("l").contains("t.csv"));
+}

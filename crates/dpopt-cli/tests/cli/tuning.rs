@@ -42,7 +42,8 @@ fn a_model_is_chosen_within_one_budget() {
     }
     let events = place.json("out/events.json");
     assert_eq!(events["event"]["class_name"], "RepeatAndSelectDpEvent");
-    assert_eq!(events["event"], events["spent"]);
+    assert_eq!(events["spent"]["event"], events["event"]);
+    assert_eq!(events["spent"]["count"], 1);
     assert!(events.get("held_out").is_none());
     let second = place.ok("account --events out/events.json --json");
     let second: Value = serde_json::from_str(&second).unwrap();
@@ -53,7 +54,7 @@ fn a_model_is_chosen_within_one_budget() {
     let explained = place.ok("explain out/model.json");
     assert!(explained.contains("repeat-and-select") && explained.contains("candidate 4:"));
     place.ok("predict --model out/model.json --data t.csv");
-    place.ok("export --model out/model.json --out flat.json");
+    place.ok("export --model out/model.json --format json --out flat.json");
 }
 
 /// As many lines for one run as for forty, and one run in the ledger.
@@ -147,7 +148,7 @@ fn a_dry_run_says_what_a_run_gets_and_writes_nothing() {
 #[test]
 fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
     let place = Place::new();
-    place.ok("convert --data t.csv --schema s.toml --out t.dpr");
+    place.ok("convert t.csv --schema s.toml --out t.dpr");
     place.put("few.csv", &table(&rows(2)));
     let before = place.listing();
     for (flags, words) in [
@@ -161,7 +162,7 @@ fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
             ["--candidate", "train"],
         ),
         (
-            format!("{FLAGS} --epsilon 1 --solver noisy-gd,spiderboost"),
+            format!("{FLAGS} --epsilon 0.01 --solver noisy-gd,spiderboost"),
             ["number 2", "leave it out"],
         ),
         (
@@ -173,8 +174,8 @@ fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
             ["number 2", "radius"],
         ),
         (
-            format!("{FLAGS} --epsilon 1 --loss logistic,huber"),
-            ["huber", "y"],
+            format!("{FLAGS} --epsilon 1 --loss logistic,softmax"),
+            ["--loss", "softmax"],
         ),
         (
             format!("{FLAGS} --epsilon 1 --holdout 0.001"),

@@ -7,6 +7,7 @@
 mod audit;
 mod chain;
 mod grant;
+mod inner;
 mod made;
 mod period;
 mod prefix;
@@ -33,10 +34,10 @@ use crate::units::Delta;
 use crate::which::Account;
 
 pub use audit::{ReplayError, ReplayForAudits};
+use inner::Inner;
 pub use period::Prefix;
 pub use reservation::{AtMostThen, SliceCap, Spend};
 use reservation::{Place, Reservation, all_of};
-use tune::Inner;
 pub use tune::{InnerRun, TuningInParts};
 
 /// Holds the key, what the run may still spend and, if there is one, the shared ledger.

@@ -9,16 +9,9 @@ use crate::refused::Refused;
 use crate::selection::{Best, Repetitions, Tuning};
 use crate::which::Account;
 
+use super::inner::Inner;
 use super::reservation::Reservation;
 use super::{Curator, Spend};
-
-/// What an inner run may do.
-pub(super) struct Inner {
-    /// The reservations of which it may make one.
-    pub(super) may_reserve: Vec<Spend>,
-    /// The records that it may read; none: any.
-    pub(super) part: Option<Part>,
-}
 
 /// The best of several runs, each of which trains one of several candidates on one part of a table and scores the result on the other.
 ///
