@@ -11,7 +11,11 @@ use dpopt_privacy::{
 
 use crate::common::{budget, facts, z};
 
-type Case = (&'static str, fn() -> Result<(), Box<dyn Error>>, &'static [&'static str]);
+type Case = (
+    &'static str,
+    fn() -> Result<(), Box<dyn Error>>,
+    &'static [&'static str],
+);
 
 fn planned(change: fn(&mut DpMfSettings)) -> Result<(), Box<dyn Error>> {
     let mut settings = DpMfSettings {
@@ -65,7 +69,11 @@ fn truncated(most: u32) -> Event {
 
 /// What is refused, and what its message names.
 const CASES: [Case; 12] = [
-    ("bands longer than the run", || planned(|s| s.band = Some(41)), &["band", "41", "40"]),
+    (
+        "bands longer than the run",
+        || planned(|s| s.band = Some(41)),
+        &["band", "41", "40"],
+    ),
     (
         "bands longer than a cycle of samples",
         || {
@@ -78,7 +86,12 @@ const CASES: [Case; 12] = [
     ),
     (
         "samples that bands bring together",
-        || opened(PrefixKind::Banded { band: 5 }, Participation::Sampled { apart: 4 }),
+        || {
+            opened(
+                PrefixKind::Banded { band: 5 },
+                Participation::Sampled { apart: 4 },
+            )
+        },
         &["4", "5"],
     ),
     (
@@ -93,12 +106,29 @@ const CASES: [Case; 12] = [
     ),
     (
         "no participation",
-        || opened(PrefixKind::Independent, Participation::Repeated { most: 0, apart: 3 }),
+        || {
+            opened(
+                PrefixKind::Independent,
+                Participation::Repeated { most: 0, apart: 3 },
+            )
+        },
         &["0", "3"],
     ),
-    ("more participations than steps", || accounted(&allocated(5, 6)), &["6"]),
-    ("no participation in an allocation", || accounted(&allocated(5, 0)), &["0"]),
-    ("a truncation below the mean batch", || accounted(&truncated(99)), &["99"]),
+    (
+        "more participations than steps",
+        || accounted(&allocated(5, 6)),
+        &["6"],
+    ),
+    (
+        "no participation in an allocation",
+        || accounted(&allocated(5, 0)),
+        &["0"],
+    ),
+    (
+        "a truncation below the mean batch",
+        || accounted(&truncated(99)),
+        &["99"],
+    ),
     (
         "a schedule of more than a million events",
         || {
@@ -139,7 +169,12 @@ fn what_cannot_be_is_refused_with_its_numbers() {
     // The same within its limits.
     for make in [
         || planned(|s| s.band = Some(40)),
-        || opened(PrefixKind::Banded { band: 4 }, Participation::Sampled { apart: 4 }),
+        || {
+            opened(
+                PrefixKind::Banded { band: 4 },
+                Participation::Sampled { apart: 4 },
+            )
+        },
         || accounted(&allocated(6, 2)),
         || accounted(&truncated(150)),
     ] as [fn() -> Result<(), Box<dyn Error>>; 4]

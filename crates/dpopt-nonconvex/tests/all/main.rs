@@ -4,10 +4,10 @@ mod common;
 
 mod adaptive_batch;
 mod adaptive_gd;
+mod bad_input;
 mod baselines;
 mod bounds;
 mod docs;
-mod bad_input;
 mod dp_mf;
 mod dp_mf_sampled;
 mod envelope;
