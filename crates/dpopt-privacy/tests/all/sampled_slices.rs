@@ -108,7 +108,7 @@ fn a_slice_pays_for_each_sample_and_for_no_other_release() {
     assert!(of(&unlike).is_err());
     // Two records may be in two slices: nothing is claimed for them together.
     let two = Group::new(2).unwrap();
-    let together = group::interval(&samples(2), delta(1e-6), Adjacency::ReplaceOne, two);
+    let together = group::interval(&samples(2), two, delta(1e-6), Adjacency::ReplaceOne);
     assert!(together.is_err());
 }
 
