@@ -1,6 +1,6 @@
 //! An event reduced to what each accountant works on: Gaussians, sampled ones, and the rest.
 
-use super::releases::{Releases, float, up};
+use super::releases::{Releases, SampledGaussian, float, up};
 
 /// A release that is not a Gaussian, by what is known of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +50,25 @@ pub(crate) struct Parts {
 impl Parts {
     pub(crate) fn is_empty(&self) -> bool {
         self.releases.is_empty() && self.others.is_empty()
+    }
+
+    /// Whether `part` is this, or Gaussians and samples of which there are at least as many here: then it costs no more at any epsilon.
+    pub(crate) fn holds(&self, part: &Parts) -> bool {
+        let (ours, theirs) = (&self.releases, &part.releases);
+        let sampled = |one: &SampledGaussian| {
+            let same = |own: &&SampledGaussian| {
+                (own.rate, own.noise_multiplier) == (one.rate, one.noise_multiplier)
+            };
+            ours.sampled
+                .iter()
+                .find(same)
+                .is_some_and(|own| own.count >= one.count)
+        };
+        self == part
+            || part.others.is_empty()
+                && theirs.laplace.is_empty()
+                && theirs.mu_squared() <= ours.mu_squared()
+                && theirs.sampled.iter().all(sampled)
     }
 
     /// Whether all of it is plain Gaussians.

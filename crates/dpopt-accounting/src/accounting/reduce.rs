@@ -250,12 +250,13 @@ impl Reduction<'_> {
                 }
                 Event::ParallelComposed { events } => {
                     self.only_under(&leaf, &[ReplaceOne, ZeroOut])?;
-                    let mut parts = Vec::new();
+                    let mut parts: Vec<Parts> = Vec::new();
                     let mut dearest = None;
                     for event in events {
                         let mut part = Parts::default();
                         self.add(&mut part, event, 1)?;
-                        if !part.is_empty() && !parts.contains(&part) {
+                        if !part.is_empty() && !parts.iter().any(|known| known.holds(&part)) {
+                            parts.retain(|known| !part.holds(known));
                             dearest = Some(event);
                             parts.push(part);
                         }
@@ -268,7 +269,7 @@ impl Reduction<'_> {
                         out.releases
                             .add_mu_squared(worst.fold(0.0, f64::max), count);
                     } else if let (Some(event), [_]) = (dearest, parts.as_slice()) {
-                        // A slice costs this or nothing.
+                        // A slice costs this or a part of it.
                         self.add(out, event, count)?;
                     } else if self.accountant == Accountant::Pld {
                         // No slice is the worst at every epsilon.

@@ -357,7 +357,21 @@ fn shares_of_slices_are_apart_and_gaussian() {
         }
         .repeated(2),
         Event::ParallelComposed {
-            events: vec![one.poisson_sampled(SamplingRate::new(0.5).unwrap())],
+            events: vec![Event::SampledWithoutReplacement {
+                source_dataset_size: 10,
+                sample_size: 2,
+                event: Box::new(one.clone()),
+            }],
+        },
+        // Samples of pure releases, of slices as of all records.
+        Event::ParallelComposed {
+            events: vec![
+                Event::EpsilonDelta {
+                    epsilon: 1.0,
+                    delta: 0.0,
+                }
+                .poisson_sampled(SamplingRate::new(0.5).unwrap()),
+            ],
         },
     ] {
         assert!(matches!(

@@ -85,16 +85,30 @@ fn a_slice_pays_for_each_sample_and_for_no_other_release() {
     }
     assert_eq!(curator.spent(), samples(2));
     // What it costs is what one record may lose: two samples.
-    let inner = Event::gaussian(z(2.0)).poisson_sampled(rate(Q)).repeated(2);
+    let on = |times| {
+        let one = Event::gaussian(z(2.0)).poisson_sampled(rate(Q));
+        one.repeated(times)
+    };
+    let inner = on(2);
     for accountant in [Accountant::Pld, Accountant::Rdp] {
         let of = |event| accountant.epsilon(event, delta(1e-6), Adjacency::ReplaceOne);
         assert_eq!(of(&samples(2)).unwrap(), of(&inner).unwrap());
         let moved = accountant.epsilon(&samples(2), delta(1e-6), Adjacency::AddRemove);
         assert!(moved.is_err());
     }
+    // A run that stops has sampled some slices more often than others, and costs what the dearest do.
+    let stopped = Event::ParallelComposed {
+        events: vec![on(1), on(2), on(1)],
+    };
+    let of = |event| Accountant::Pld.epsilon(event, delta(1e-6), Adjacency::ReplaceOne);
+    assert_eq!(of(&stopped).unwrap(), of(&inner).unwrap());
+    let unlike = Event::ParallelComposed {
+        events: vec![on(2), Event::gaussian(z(2.0)).poisson_sampled(rate(0.2))],
+    };
+    assert!(of(&unlike).is_err());
     // Two records may be in two slices: nothing is claimed for them together.
     let two = Group::new(2).unwrap();
-    let together = group::interval(&samples(2), delta(1e-6), Adjacency::ReplaceOne, two);
+    let together = group::interval(&samples(2), two, delta(1e-6), Adjacency::ReplaceOne);
     assert!(together.is_err());
 }
 
