@@ -1,9 +1,12 @@
 //! Multiples of rows with a few numbers of their own behind them, clipped as one vector.
 
-use dpopt_lanes::{Entry, Kernel, Lanes, dispatch};
+use dpopt_lanes::{Entry, Kernel, LANES, Lanes, dispatch};
 
-use super::rows::{self, BATCH, Clip, Dense, Multiple, SMALLEST, SparseRow};
+use super::rows::{self, Clip, Dense, Multiple, SMALLEST, SparseRow};
 use super::{Bound, LatticeSum, RowBound, norm_inflation};
+
+/// Rows that are looked at before the first of them is added.
+const BATCH: usize = 32;
 
 /// What a pass adds behind the rows: so many numbers for each, the first of all rows beside each other, then the second of all, and so on.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +89,6 @@ impl LatticeSum {
             let mut cuts = Cuts {
                 steps: [0.0; BATCH],
                 tails: [0.0; BATCH],
-                plain: [0; BATCH],
             };
             let columns = Columns {
                 of: tails,
@@ -116,7 +118,7 @@ impl LatticeSum {
             let (mut kept, mut live) = ([rows[0]; BATCH], 0);
             for (i, row) in rows.iter().enumerate() {
                 let at = start + i;
-                if cuts.plain[i] == 0 {
+                if cuts.steps[i].is_nan() {
                     let numbers = (0..tails.width).map(|j| columns.column(j)[i]);
                     let scale = scales[at] * self.weight;
                     let found = Cut::new(&self.bound, scale, bounds[at], numbers, self.weight);
@@ -171,12 +173,10 @@ impl<'a> Columns<'a> {
 
 /// How the rows of a batch are cut.
 struct Cuts {
-    /// The multiples of rows, in lattice steps.
+    /// The multiples of rows, in lattice steps; no number for those that are cut one by one.
     steps: [f64; BATCH],
     /// Those of tails.
     tails: [f64; BATCH],
-    /// 1 where these are right: others are cut one by one.
-    plain: [u64; BATCH],
 }
 
 /// [`Cut::new`] for the rows of a batch, with one root for each; true where that is right for all of them.
@@ -193,45 +193,58 @@ impl Kernel for Cutting<'_> {
     type Output = bool;
 
     #[inline(always)]
-    fn run<L: Lanes>(self, _: L) -> bool {
+    fn run<L: Lanes>(mut self, _: L) -> bool {
+        let count = self.scales.len().min(self.bounds.len()).min(BATCH);
+        let whole = count / LANES * LANES;
+        let mut all = true;
+        for start in (0..whole).step_by(LANES) {
+            all &= self.part::<LANES>(start);
+        }
+        for start in whole..count {
+            all &= self.part::<1>(start);
+        }
+        all
+    }
+}
+
+impl Cutting<'_> {
+    /// N rows from `start` on.
+    #[inline(always)]
+    fn part<const N: usize>(&mut self, start: usize) -> bool {
         let (clip, per_step, weight) = (self.bound.clip, 1.0 / self.bound.step, self.weight);
-        let count = self.scales.len();
         let inflation = norm_inflation(self.columns.of.width + 1);
-        let mut squares = [0.0; BATCH];
-        let squares = &mut squares[..count];
+        let mut squares = [0.0; N];
         for j in 0..self.columns.of.width {
-            for (sum, x) in squares.iter_mut().zip(self.columns.column(j)) {
+            let column = &self.columns.column(j)[start..][..N];
+            for i in 0..N {
                 // The weight first: a square of what it makes long or short may be out of range.
-                let x = x * weight;
-                *sum += x * x;
+                let x = column[i] * weight;
+                squares[i] += x * x;
             }
         }
+        let (scales, bounds) = (&self.scales[start..][..N], &self.bounds[start..][..N]);
+        let steps = &mut self.cuts.steps[start..][..N];
+        let tails = &mut self.cuts.tails[start..][..N];
         let mut all = 1;
-        let rows = self.scales.iter().zip(self.bounds).zip(squares);
-        let Cuts {
-            steps,
-            tails,
-            plain,
-        } = self.cuts;
-        let out = steps.iter_mut().zip(tails).zip(plain);
-        for (((&scale, &bound), squares), ((steps, tail), plain)) in rows.zip(out) {
-            let scale = scale * weight;
-            let head = scale.abs() * bound.norm();
-            let squares = *squares + head * head;
+        for i in 0..N {
+            let scale = scales[i] * weight;
+            let head = scale.abs() * bounds[i].norm();
+            let squares = squares[i] + head * head;
             let total = squares.sqrt() * inflation;
             let cut = (clip / total) * (1.0 - 4.0 * f64::EPSILON);
             let factor = if total > clip { cut } else { 1.0 };
             let (kept, of_tail) = (scale * factor, weight * factor);
-            *steps = kept * per_step;
-            *tail = of_tail * per_step;
+            let (row, tail) = (kept * per_step, of_tail * per_step);
             // Written so that what is no number is not plain; nor is what is short, as a row of zeros without a tail.
             let inside = u64::from(squares >= 1e-280) & u64::from(squares < 1e280);
             let digits = u64::from(kept.abs() >= f64::MIN_POSITIVE) | u64::from(scale == 0.0);
             let digits = digits & u64::from(of_tail.abs() >= f64::MIN_POSITIVE);
             let finite =
-                u64::from(steps.abs() < f64::INFINITY) & u64::from(tail.abs() < f64::INFINITY);
-            *plain = inside & u64::from(factor >= SMALLEST) & digits & finite;
-            all &= *plain;
+                u64::from(row.abs() < f64::INFINITY) & u64::from(tail.abs() < f64::INFINITY);
+            let plain = inside & u64::from(factor >= SMALLEST) & digits & finite;
+            steps[i] = if plain == 1 { row } else { f64::NAN };
+            tails[i] = tail;
+            all &= plain;
         }
         all == 1
     }
