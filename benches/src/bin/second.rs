@@ -3,7 +3,7 @@
 //! One row per loss and query: the median time of a release, and as its target a multiple of that of the clipped gradient, timed in turns
 //! in the same run; joint fields of saddle objectives beside those of the logistic loss. Then whole Hessians of a loss with Hessians of rank one, beside a product of the rows with themselves, of which a
 //! triangle would take a half; and `sosp`, with the share of its time that it spends in answers of the oracle. `--quick` takes smaller
-//! data and fewer repeats, `--only PART` one part: `rows`, `joint`, `hessian` or `sosp`.
+//! data and fewer repeats, `--only PART` one part: `rows`, `joint`, `plans` (planning times of saddle solvers), `hessian` or `sosp`.
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 
 use std::hint::black_box;
@@ -11,6 +11,7 @@ use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use dpopt::linalg::{Design, Packed};
+use dpopt::minimax::{Allowance, SOLVERS, SaddleFacts, SaddleLimits};
 use dpopt::nonconvex::{
     Budget, HessianFacts, NoObserver, Plan as _, PublicFacts, SospPlan, SospSettings,
 };
@@ -18,7 +19,7 @@ use dpopt::oracle::query::{
     Curvature, HessianMatrix, HessianVector, HessianVectorDifference, Value,
 };
 use dpopt::oracle::{
-    Activation, Answer, AskError, AucSaddle, Books, Cell, CellShares, Differentiable,
+    Activation, Answer, AskError, AucSaddle, BlockClips, Books, Cell, CellShares, Differentiable,
     EqualOpportunity, Examples, Glm, GroupDro, Head, Joint, Linear, Mlp, Network, Oracle,
     OracleFacts, PrivateData, PrivateMean, QuadraticLink, Query, Question, ScoreSaddle, Scored,
     Segment, TwiceDifferentiable,
@@ -338,13 +339,52 @@ fn sosp(out: &mut Vec<Json>, records: usize, columns: usize) -> Result<(), Failu
     Ok(())
 }
 
+/// Plans of every saddle solver for the sizes of Census-Income, equal opportunity of two groups without clips: most of them say nothing there,
+/// and search longest.
+fn plans(out: &mut Vec<Json>, repeats: usize) -> Result<(), Failure> {
+    let shares = CellShares::new(vec![
+        [Some(0.508), Some(0.0133)],
+        [Some(0.43), Some(0.0487)],
+    ])?;
+    let none = BlockClips {
+        x: f64::INFINITY,
+        y: f64::INFINITY,
+    };
+    let loss = Scored::new(EqualOpportunity::new(&shares, 1.0)?, none);
+    let facts = SaddleFacts::scored(199_523, RELATION, 535, 4.4, &loss);
+    let allowance = Allowance::all(&Budget {
+        epsilon: Epsilon::new(1.0)?,
+        delta: Delta::new(1e-6)?,
+    });
+    let limits = SaddleLimits::steps(1_000_000);
+    for solver in SOLVERS {
+        let mut planned = false;
+        let mut seconds = Vec::new();
+        for _ in 0..repeats {
+            let start = now();
+            planned = black_box(solver.plan_within(&facts, &allowance, &limits)).is_ok();
+            seconds.push(start.elapsed().as_secs_f64());
+        }
+        let seconds = median(&mut seconds);
+        out.push(json!({
+            "id": format!("second/plan {solver}"),
+            "seconds": seconds,
+            "target": 0.05,
+            "met": seconds <= 0.05,
+            "repeats": repeats,
+            "planned": planned,
+        }));
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let quick = words.iter().any(|word| word == "--quick");
     let only = words.iter().position(|word| word == "--only");
     let only = only.map(|at| words.get(at + 1).map_or("", String::as_str));
-    if only.is_some_and(|part| !["rows", "joint", "hessian", "sosp"].contains(&part)) {
-        return Err("--only rows, joint, hessian or sosp".into());
+    if only.is_some_and(|part| !["rows", "joint", "plans", "hessian", "sosp"].contains(&part)) {
+        return Err("--only rows, joint, plans, hessian or sosp".into());
     }
     let wanted = |part: &str| only.is_none_or(|only| only == part);
     let (repeats, divide) = if quick { (5, 10) } else { (21, 1) };
@@ -360,6 +400,9 @@ fn main() -> Result<(), Failure> {
         let equal = EqualOpportunity::new(&shares, 0.1)?;
         joint(&mut out, "equal-opportunity", &cells, equal, repeats)?;
         joint(&mut out, "auc", &cells, AucSaddle::new(&shares)?, repeats)?;
+    }
+    if wanted("plans") {
+        plans(&mut out, repeats)?;
     }
     if wanted("hessian") {
         hessian(&mut out, 200_000 / divide / divide, 535)?;

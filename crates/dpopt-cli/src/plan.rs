@@ -262,8 +262,11 @@ impl PlanArgs {
         };
         let limits = limits(max_steps, row_norm);
         let allowance = Allowance::all(budget);
-        let (_, plan) = wanted.plan(shares, true, sizes, &allowance, &limits)?;
-        Ok(Chosen::saddle(wanted.solver, plan, self.solver))
+        let (made, plan) = wanted.plan(shares, true, sizes, &allowance, &limits)?;
+        Ok(Chosen {
+            odd: made.odd(),
+            ..Chosen::saddle(wanted.solver, plan, self.solver)
+        })
     }
 }
 

@@ -365,8 +365,12 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             let (made, plan, curator) =
                 wanted.prepare(groups, &source.schema, &data, &budget, max_steps)?;
             released = curator;
+            let odd = made.odd();
             ready = Some(made);
-            Chosen::saddle(wanted.solver, plan, args.solver)
+            Chosen {
+                odd,
+                ..Chosen::saddle(wanted.solver, plan, args.solver)
+            }
         }
         (Some(Shared::Open(file)), None) if start.is_some() => {
             choose_what_fits((&args.how, args.solver), &fit, &facts, delta, file)?

@@ -34,7 +34,7 @@ mod vector;
 
 pub use ahead::Ahead;
 pub use blocks::Packed;
-pub use columns::{add_squared_norms, scale_columns, shortenings, subtract_columns};
+pub use columns::{Multiples, shorten_columns, shorten_multiples, spread, subtract_shortened};
 pub use design::{Design, DesignError, Entries, Wanted};
 pub use domain::{Domain, DomainError, into_ball};
 pub use dpopt_lanes::Entry;

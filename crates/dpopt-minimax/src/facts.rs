@@ -1,7 +1,9 @@
 //! What a planner of a saddle problem may know: constants of one record, and constants of the mean.
 
 use dpopt_linalg::Domain;
-use dpopt_oracle::{Blocks, Convexity, DomainStamp, SaddleConstants, ScoreSaddle, Scored};
+use dpopt_oracle::{
+    Blocks, Convexity, DomainStamp, Records, SaddleConstants, SaddleLoss, ScoreSaddle, Scored,
+};
 use dpopt_privacy::Adjacency;
 use dpopt_solver::{PlanError, PublicFacts};
 use serde::Serialize;
@@ -140,6 +142,49 @@ impl SaddleFacts {
                 clip_y: self.record.lipschitz_y,
             })
         }
+    }
+
+    /// Refuses an m that a loss is seen not to have: for each x and pair of y's, m <= <grad_y F(x, y) - grad_y F(x, y'), y' - y>/norm(y - y')^2.
+    ///
+    /// **Not private**: for public or made-up records. What no pair contradicts is still declared.
+    ///
+    /// # Shapes
+    /// `points`: an x of d1, and two different y's of d2.
+    ///
+    /// # Errors
+    /// [`PlanError::Contradiction`], with the first such number that is below m by more than rounding.
+    pub fn probe<L: SaddleLoss>(
+        &self,
+        loss: &L,
+        records: &L::Records,
+        points: &[[&[f64]; 3]],
+    ) -> Result<(), PlanError> {
+        let m = self.mean.strong_concavity;
+        for [x, y, other] in points {
+            let slope = |y: &[f64]| {
+                let (mut of_x, mut sum) = (vec![0.0; x.len()], vec![0.0; y.len()]);
+                for i in 0..records.len() {
+                    loss.gradient(records.record(i), x, y, (&mut of_x, &mut sum));
+                }
+                sum
+            };
+            let (at, there) = (slope(y), slope(other));
+            let (mut fall, mut square) = (0.0, 0.0);
+            for (((y, other), at), there) in y.iter().zip(*other).zip(at).zip(there) {
+                fall += (at - there) * (other - y);
+                square += (other - y).powi(2);
+            }
+            let limit = fall / (records.len() as f64 * square);
+            if m > limit + 1e-9 * (m + limit.abs()) {
+                return Err(PlanError::Contradiction {
+                    name: "strong_concavity",
+                    value: m,
+                    limit_name: "that of the mean loss between two y's",
+                    limit,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The facts of an objective that sees records through their scores, on rows of so many columns and of norm at most `row_norm`.

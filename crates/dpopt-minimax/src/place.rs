@@ -17,6 +17,20 @@ pub(crate) struct Ascent {
     pub(crate) before: u64,
 }
 
+impl Ascent {
+    /// Refuses a plan by hand under which y never moves.
+    pub(crate) fn checked(self, solver: &'static str, blocks: Blocks) -> Result<Self, RunError> {
+        if self.steps == 0 && blocks.y > 0 {
+            return Err(RunError::Schedule {
+                solver,
+                name: "number of steps of y for each of x",
+                value: 0.0,
+            });
+        }
+        Ok(self)
+    }
+}
+
 /// What an estimate at a place leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moved {

@@ -224,6 +224,7 @@ impl Plan for PrivateDiffPlan {
             before: 0,
         };
         let blocks = self.facts.blocks(scale);
+        let ascent = ascent.checked(NAME, blocks)?;
         Ok(Box::new(Differences {
             schedule: self.schedule,
             place: Place::new(&self.facts, blocks, ascent, start)?,

@@ -27,6 +27,23 @@ impl Ready {
         }
     }
 
+    /// What the public weight of the dual regulariser tells already.
+    pub(crate) fn odd(&self) -> Option<String> {
+        let Built::GroupDro(of) = &self.built else {
+            return None;
+        };
+        let of = of.objective();
+        let (groups, weight) = (of.groups().len(), of.mean_constants(1.0).strong_concavity);
+        let room = weight / groups as f64;
+        (room < 0.25).then(|| {
+            format!(
+                "--dual-weight {weight} is below {} for {groups} groups: where the loss of one is {room:.2} below their mean its weight is zero, \
+                 all weight may come to lie on a few, and the pair may swing",
+                0.25 * groups as f64
+            )
+        })
+    }
+
     fn run_of<S: ScoreSaddle + Clone>(
         &self,
         loss: &Scored<S>,

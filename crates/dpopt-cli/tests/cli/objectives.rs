@@ -239,6 +239,23 @@ fn plans_need_no_table() {
     }
 }
 
+/// A dual weight under which whole groups may weigh nothing is told, in plans and before runs.
+#[test]
+fn small_dual_weights_are_told() {
+    let place = with_shares(&SHARES);
+    let plan = "plan auto --records 200000 --dim 500 --epsilon 1 --delta 1e-6 --row-norm 4 --objective group-dro --shares 0.508,0.0133,0.43,0.0487";
+    let train = "train --data t.csv --schema s.toml --delta 1e-5 --epsilon 50 --max-steps 3 --objective group-dro --group y,c";
+    for flags in [plan, train] {
+        for (weight, told) in [("0.99", true), ("1", false)] {
+            let out = place.run(&format!("{flags} --dual-weight {weight}"));
+            let words = String::from_utf8_lossy(&out.stderr);
+            assert!(out.status.success(), "{words}");
+            let says = words.contains("--dual-weight 0.99 is below 1 for 4 groups");
+            assert_eq!(says, told, "{words}");
+        }
+    }
+}
+
 /// A solver that is named is the one that runs, or its refusal is given; and no flag is refused after shares were paid for.
 #[test]
 fn what_is_asked_for_is_run_or_refused_before_a_release() {

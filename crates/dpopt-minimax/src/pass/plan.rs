@@ -329,10 +329,12 @@ impl Plan for RgdaPassPlan {
             rate: Numbers::new(&self.facts, of.scale).rate,
             before: of.before,
         };
+        let blocks = self.facts.blocks(of.scale);
+        let ascent = ascent.checked(self.name(), blocks)?;
         let joint = self.facts.joint(of.scale);
         let failure = self.settings.failure;
         let reserved = self.certificate.as_ref().map(|kept| (kept, failure));
-        let place = Place::new(&self.facts, self.facts.blocks(of.scale), ascent, start)?;
+        let place = Place::new(&self.facts, blocks, ascent, start)?;
         Ok(Box::new(Pass::new(
             &self.facts,
             (of, reserved),

@@ -9,8 +9,7 @@ use super::{
 };
 
 /// Rows that no run has confirmed; all whose names start so, where one ends with a slash.
-const UNCONFIRMED: [&str; 4] = [
-    "privatediff/",
+const UNCONFIRMED: [&str; 3] = [
     "spiderboost-second-term/",
     "spiderboost-within-rank/rank",
     "rgda-rounds/n-private",

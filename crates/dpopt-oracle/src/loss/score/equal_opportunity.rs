@@ -177,32 +177,26 @@ impl ScoreSaddle for EqualOpportunity {
         // To h, and 1 - h in the places of slopes.
         logistic_pairs(scores, slopes);
         let prices = self.all * at.y.iter().sum::<f64>();
+        let starts = |j: usize| -self.weight * at.y[j];
         let mut places = Places::none();
-        for (start, rows) in Places::parts(count) {
-            for i in rows.clone() {
+        for rows in Places::parts(count) {
+            for (place, i) in rows.clone().enumerate() {
                 let cell = Cell::of(labels[i]);
                 let (h, below) = (scores[i], slopes[i]);
                 let slope = if cell.positive { -below } else { h };
                 (slopes[i], scores[i]) = match self.of(cell) {
                     Some((k, own)) => {
-                        places.set(i - start, k);
-                        places.weigh(i - start, own);
+                        places.set(place, k, own * h);
                         (slope + h * below * (at.y[k] * own - prices), h)
                     }
                     None => {
-                        places.set(i - start, usize::MAX);
+                        places.leave(place);
                         (slope, 0.0)
                     }
                 };
             }
-            for (j, y) in at.y.iter().enumerate() {
-                let pull = -self.weight * y;
-                let column = &mut behind[j * count..][rows.clone()];
-                for (g, h) in column.iter_mut().zip(&scores[rows.clone()]) {
-                    *g = pull - h * self.all;
-                }
-            }
-            places.add(rows, count, scores, behind);
+            let numbers = &scores[rows.clone()];
+            places.spread(behind, (count, rows.start), numbers, (starts, self.all));
         }
     }
 

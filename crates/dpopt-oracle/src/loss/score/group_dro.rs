@@ -177,37 +177,32 @@ impl ScoreSaddle for GroupDro {
         } = block;
         let (count, even) = (scores.len(), 1.0 / at.y.len() as f64);
         for (score, label) in scores.iter_mut().zip(labels) {
-            *score *= Cell::of(*label).sign();
+            *score = if *label > 0.0 { *score } else { -*score };
         }
         // To the sizes of slopes, and the losses in the places of slopes.
         logistic_losses(scores, slopes);
         let rest = even * (1.0 - at.y.iter().sum::<f64>());
+        let starts = |j: usize| self.weight * (even - at.y[j]);
         let mut places = Places::none();
-        for (start, rows) in Places::parts(count) {
-            for i in rows.clone() {
+        for rows in Places::parts(count) {
+            for (place, i) in rows.clone().enumerate() {
                 let cell = Cell::of(labels[i]);
                 let size = scores[i];
                 // What a row adds to the coordinate of its group, in the place of its score.
                 (slopes[i], scores[i]) = match self.of(cell) {
                     Some((k, weight)) => {
-                        places.set(i - start, k);
-                        let loss = weight * slopes[i];
-                        (-cell.sign() * size * ((at.y[k] + rest) * weight), loss)
+                        let own = weight * slopes[i];
+                        places.set(place, k, own);
+                        (-cell.sign() * size * ((at.y[k] + rest) * weight), own)
                     }
                     None => {
-                        places.set(i - start, usize::MAX);
+                        places.leave(place);
                         (0.0, 0.0)
                     }
                 };
             }
-            for (j, y) in at.y.iter().enumerate() {
-                let pull = self.weight * (even - y);
-                let column = &mut behind[j * count..][rows.clone()];
-                for (g, own) in column.iter_mut().zip(&scores[rows.clone()]) {
-                    *g = pull - own * even;
-                }
-            }
-            places.add(rows, count, scores, behind);
+            let numbers = &scores[rows.clone()];
+            places.spread(behind, (count, rows.start), numbers, (starts, even));
         }
     }
 

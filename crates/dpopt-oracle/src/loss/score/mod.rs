@@ -19,7 +19,7 @@ mod point;
 mod second;
 mod tally;
 
-use dpopt_linalg::{Domain, add_squared_norms, scale_columns, shortenings, subtract_columns};
+use dpopt_linalg::{Domain, Multiples, shorten_columns, shorten_multiples, subtract_shortened};
 use dpopt_privacy::LatticeSum;
 
 use super::glm::add_multiple;
@@ -265,13 +265,7 @@ impl<S: ScoreSaddle> Scored<S> {
 
 impl<S: ScoreSaddle> Scored<S> {
     /// As [`shortened`](Self::shortened), of all rows of a block; what is behind them in y is multiplied by the scale.
-    fn shorten_all(
-        &self,
-        block: ScoreBlock<'_>,
-        norms: &[f64],
-        (at, scale): (At<'_>, f64),
-        shares: &mut Vec<f64>,
-    ) {
+    fn shorten_all(&self, block: ScoreBlock<'_>, norms: &[f64], (at, scale): (At<'_>, f64)) {
         let ScoreBlock {
             scores,
             labels,
@@ -288,15 +282,9 @@ impl<S: ScoreSaddle> Scored<S> {
             at,
         );
         let count = slopes.len();
-        shares.resize(count, 0.0);
         let (extra, y) = behind.split_at_mut(count * at.extra.len());
-        joint_shares(shares, (slopes, norms, extra), self.clips.x);
-        scale_columns(slopes, shares, 1.0);
-        scale_columns(extra, shares, 1.0);
-        shares.fill(0.0);
-        add_squared_norms(y, shares);
-        shortenings(shares, self.clips.y);
-        scale_columns(y, shares, scale);
+        shorten_multiples(slopes, norms, extra, self.clips.x);
+        shorten_columns(y, count, self.clips.y, scale);
     }
 }
 
@@ -358,7 +346,6 @@ impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
         let (point, extra) = split(at.x, self.objective.extra());
         let (scale, tail) = (at.scale, extra.len() + at.y.len());
         let at = At { extra, y: at.y };
-        let mut shares = Vec::new();
         linear_pass(
             records,
             &positions,
@@ -378,7 +365,7 @@ impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
                     slopes,
                     behind,
                 };
-                self.shorten_all(block, norms, (at, scale), &mut shares);
+                self.shorten_all(block, norms, (at, scale));
             },
         );
     }
@@ -398,7 +385,6 @@ impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
         let at = |extra, y| (At { extra, y }, to.scale);
         let (start, end) = (at(start, from.y), at(end, to.y));
         let points = [point, along].map(|point| Tailed { point, tail });
-        let mut shares = Vec::new();
         let mut before = Vec::new();
         let mut behind_before = Vec::new();
         linear_pass(records, positions, points, sum, |block| {
@@ -419,35 +405,26 @@ impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
                 slopes: &mut before,
                 behind: &mut behind_before,
             };
-            self.shorten_all(block, norms, start, &mut shares);
+            self.shorten_all(block, norms, start);
             let block = ScoreBlock {
-                scores: &mut *moves,
+                scores: moves,
                 labels,
                 slopes: &mut *slopes,
                 behind: &mut *behind,
             };
-            self.shorten_all(block, norms, end, &mut shares);
-            // What is kept of each end, in the places of the scores.
-            let (old, new) = (scores, moves);
-            joint_shares(old, (&before, norms, &behind_before), change.clip);
-            joint_shares(new, (slopes, norms, behind), change.clip);
-            let kept = change.momentum.kept();
-            old.iter_mut().for_each(|share| *share *= kept);
-            subtract_columns(slopes, new, &before, old);
-            subtract_columns(behind, new, &behind_before, old);
+            self.shorten_all(block, norms, end);
+            let new = Multiples {
+                multiples: slopes,
+                columns: behind,
+            };
+            let old = Multiples {
+                multiples: &before[..],
+                columns: &behind_before[..],
+            };
+            subtract_shortened(new, old, norms, change.clip, change.momentum.kept());
         });
         true
     }
-}
-
-/// What the joint field of each row is multiplied by, so that it is within the clip: of its slope, the norm of its row, and what is behind.
-fn joint_shares(shares: &mut [f64], of: (&[f64], &[f64], &[f64]), clip: f64) {
-    let (slopes, norms, behind) = of;
-    for (share, (slope, norm)) in shares.iter_mut().zip(slopes.iter().zip(norms)) {
-        *share = slope * slope * (norm * norm);
-    }
-    add_squared_norms(behind, shares);
-    shortenings(shares, clip);
 }
 
 /// The weights, and the numbers behind them.

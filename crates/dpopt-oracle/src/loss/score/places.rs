@@ -2,47 +2,51 @@
 
 use std::ops::Range;
 
-/// Rows at a time.
-const PART: usize = 64;
+use dpopt_linalg::spread;
 
-/// Of some rows of a block: the coordinate of each row's own group, and by what its number is multiplied there.
+/// Rows at a time.
+const PART: usize = 32;
+
+/// Of some rows of a block: the coordinate of each row's own group, and what it adds there.
 pub(super) struct Places {
-    at: [usize; PART],
-    weights: [f64; PART],
+    own: [f64; PART],
+    more: [f64; PART],
 }
 
 impl Places {
-    /// No coordinates, and weights of 1.
+    /// No coordinates.
     pub(super) fn none() -> Self {
         Self {
-            at: [usize::MAX; PART],
-            weights: [1.0; PART],
+            own: [-1.0; PART],
+            more: [0.0; PART],
         }
     }
 
     /// The rows of a block, as many at a time as there are places.
-    pub(super) fn parts(count: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+    pub(super) fn parts(count: usize) -> impl Iterator<Item = Range<usize>> {
         let starts = (0..count).step_by(PART);
-        starts.map(move |start| (start, start..count.min(start + PART)))
+        starts.map(move |start| start..count.min(start + PART))
     }
 
-    /// The coordinate of row i of the part; that of no group is beyond all of them.
-    pub(super) fn set(&mut self, i: usize, coordinate: usize) {
-        self.at[i] = coordinate;
+    /// Row i of the part adds that to this coordinate.
+    pub(super) fn set(&mut self, i: usize, coordinate: usize, more: f64) {
+        (self.own[i], self.more[i]) = (coordinate as f64, more);
     }
 
-    /// The weight of row i of the part.
-    pub(super) fn weigh(&mut self, i: usize, weight: f64) {
-        self.weights[i] = weight;
+    /// Row i of the part is of no group.
+    pub(super) fn leave(&mut self, i: usize) {
+        self.own[i] = -1.0;
     }
 
-    /// Adds the number of each of these rows, weighted, to its own coordinate.
-    pub(super) fn add(&self, rows: Range<usize>, count: usize, numbers: &[f64], y: &mut [f64]) {
-        let own = self.at.iter().zip(&self.weights);
-        for (i, (&k, weight)) in rows.zip(own) {
-            if k != usize::MAX {
-                y[k * count + i] += weight * numbers[i];
-            }
-        }
+    /// Fills coordinate j of the rows from number `first` on with `starts(j)`, less a share of each row's number, and what it adds.
+    pub(super) fn spread(
+        &self,
+        y: &mut [f64],
+        (count, first): (usize, usize),
+        numbers: &[f64],
+        (starts, share): (impl Fn(usize) -> f64, f64),
+    ) {
+        let of = (starts, share);
+        spread(y, (count, first), numbers, of, &self.own, &self.more);
     }
 }
