@@ -97,7 +97,7 @@ pub enum TuningError {
     },
     /// A solver whose releases rest on a claim about the loss.
     #[error(
-        "candidate {candidate}, {solver}, makes passes whose sensitivity rests on a claim, which an inner run can't pass on"
+        "candidate {candidate}, {solver}, makes passes whose sensitivity rests on a claim, which an inner run can't pass on; leave it out"
     )]
     Claimed {
         /// The number of the candidate, counted from 1.
@@ -106,7 +106,7 @@ pub enum TuningError {
         solver: &'static str,
     },
     /// The releases of a candidate can't be those of an inner run on a part of a table.
-    #[error("candidate {candidate}, {solver}: {why}")]
+    #[error("candidate {candidate}, {solver}: {why}; leave it out")]
     Candidate {
         /// The number of the candidate, counted from 1.
         candidate: usize,

@@ -20,7 +20,7 @@ use crate::perceptron::{Perceptron, Widths};
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct NetworkArgs {
     /// Fit a network with hidden units; default: a linear score. One number K: one layer of K units (even) whose output weights are fixed
-    /// and public, which is Lipschitz everywhere, so that all solvers plan for it and the goldstein solvers state their bounds; of three
+    /// and public, which is Lipschitz everywhere, so that solvers that need no convexity plan for it (for relu the goldstein solvers, with their bounds, and those without one); of three
     /// classes or more, and with --output-weights trained, a perceptron. Several numbers, 64,32: a perceptron of so many layers, all of
     /// whose weights are trained. No solver has a bound for it; dp-sgd (auto), dp-sgd-decay, dp-adam and noisy-gd train it
     #[arg(long, value_name = "K[,K...]", allow_hyphen_values = true)]

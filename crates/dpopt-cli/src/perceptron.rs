@@ -141,7 +141,7 @@ impl Perceptron {
             None => Ok(()),
             Some((flag, _)) => Err(CliError::flag(
                 flag,
-                "no solver of a perceptron has a use for it: nothing is proven of one",
+                "no solver of a perceptron has a use for it: nothing is proven of one; leave it out",
             )),
         }
     }

@@ -171,7 +171,8 @@ impl PlanArgs {
         fit.check_size(features)?;
         if fit.perceptron.is_some() {
             if let Some((flag, _)) = named.iter().find(|(_, given)| given.is_some()) {
-                let problem = "a perceptron whose output weights are trained has no constants";
+                let problem =
+                    "a perceptron whose output weights are trained has no constants; leave it out";
                 return Err(CliError::flag(flag, problem));
             }
             let of = (self.records, self.adjacency);

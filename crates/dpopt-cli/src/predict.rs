@@ -287,7 +287,9 @@ impl<'a> Answers<'a> {
                                  predicted; compare the columns of probabilities"
                     .to_owned()
             }
-            Kind::Number(_) => "the label is a number, and so is its prediction".to_owned(),
+            Kind::Number(_) => {
+                "the label is a number, and so is its prediction; leave it out".to_owned()
+            }
         };
         Err(CliError::flag("--threshold", problem))
     }

@@ -247,7 +247,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         return Err(CliError::flag("--epsilon", problem));
     };
     let delta = args.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
-    if args.ledger.path().is_some() && args.out.is_none() && !args.json {
+    if args.ledger.path().is_some() && args.out.is_none() && !args.json && !args.dry_run {
         let problem = "needed with --ledger: the tuning would be paid for and its model thrown away (or give --json, which \
                        prints the model)";
         return Err(CliError::flag("--out", problem));

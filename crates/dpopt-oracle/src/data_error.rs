@@ -60,6 +60,11 @@ pub enum DataError {
         /// Of all.
         records: u64,
     },
+    /// They are a part of a table, and which records a part of that holds its split does not say.
+    #[error(
+        "these records are a part of a table ({0}), and no part of them is held out; split the table itself"
+    )]
+    SetAside(dpopt_privacy::Part),
     /// Records in a file are read in runs, and no part of them is held out.
     #[error("records are held out in memory, and these are in a file")]
     HoldOutInAFile,

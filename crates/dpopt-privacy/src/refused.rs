@@ -101,6 +101,11 @@ pub enum Refused {
     /// An inner run of repeat-and-select tried to make a reservation of its own.
     #[error("an inner run has the reservation it was given and can't make another")]
     InnerRun,
+    /// The curator of an inner run was kept and asked after the run.
+    #[error(
+        "the run of repeat-and-select that this curator was for is over, and nothing more is paid for it"
+    )]
+    InnerRunOver,
     /// An inner run that serves one part of a table was asked for a release of other records.
     #[error("an inner run reads {own}, and was given {}", of_part(*found))]
     OtherPart {

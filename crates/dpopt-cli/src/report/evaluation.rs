@@ -41,7 +41,8 @@ pub(super) fn section(input: &ReportInput<'_>) -> String {
             lines,
         )
     };
-    let beside = of.beside_the_run();
+    // What a tuning costs is more than the larger of both, and is said elsewhere.
+    let beside = of.beside_the_run().filter(|_| input.tuned.is_none());
     let beside = beside.map_or(String::new(), |words| {
         format!("<p>{}</p>\n", escape(&words))
     });

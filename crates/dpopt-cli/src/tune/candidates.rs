@@ -106,6 +106,22 @@ impl Candidate {
             );
             return Err(CliError::flag("--candidate", problem));
         }
+        if let SolverArg::Named(solver) = of.solver {
+            let needs = solver.needs;
+            let why = if needs.positions {
+                Some(
+                    "reads the records in slices, which needs them in a random order, and a tuning has none",
+                )
+            } else if needs.radius || needs.goldstein || needs.hessian || needs.kl || needs.values {
+                Some("needs a claim or a fact that is no setting of a candidate")
+            } else {
+                None
+            };
+            if let Some(why) = why {
+                let problem = format!("{} {why}; leave it out", solver.name);
+                return Err(CliError::flag("--candidate", problem));
+            }
+        }
         let schema = match of.row_norm {
             Some(norm) => schema.with_row_norm(norm)?,
             None => schema.clone(),
@@ -119,6 +135,22 @@ impl Candidate {
             max_passes: of.max_passes,
             how: ChooseArgs::within(of.max_passes),
         })
+    }
+
+    /// The settings, where the solver that `auto` takes is not known yet.
+    pub(crate) fn words(&self) -> String {
+        let passes = self.max_passes;
+        format!(
+            "{}, {} loss, row norm {}{}",
+            match self.solver {
+                SolverArg::Auto => "auto",
+                SolverArg::Named(solver) => solver.name,
+                SolverArg::Saddle(solver) => solver.name,
+            },
+            self.fit.name(),
+            self.schema.row_norm(),
+            passes.map_or(String::new(), |passes| format!(", at most {passes} passes"))
+        )
     }
 
     pub(crate) fn named(&self, solver: AnySolver) -> Named {

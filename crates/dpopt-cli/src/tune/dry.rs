@@ -23,7 +23,8 @@ struct DryRun<'a> {
     /// Of each candidate: passes over the records that are trained on.
     passes: Vec<f64>,
     /// Probabilities that a given candidate is never tried, and that there is no run.
-    never_tried: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    never_tried: Option<f64>,
     no_run: f64,
     foretold: String,
     event: Event,
@@ -42,13 +43,13 @@ pub(super) fn show(
     let passes = passes.map(|of| of.plan.gradients() / terms.sizes[0] as f64);
     let (mean, candidates) = (told.mean_runs, told.candidates.len() as f64);
     let never = |times: f64| match told.law {
-        Law::Poisson => (-mean / times).exp(),
+        Law::Poisson => Some((-mean / times).exp()),
         Law::Geometric => {
             // E[(1 - 1/j)^K] of a geometric K of this mean.
             let (gamma, miss) = (1.0 / mean, 1.0 - 1.0 / times);
-            gamma * miss / (1.0 - (1.0 - gamma) * miss)
+            Some(gamma * miss / (1.0 - (1.0 - gamma) * miss))
         }
-        Law::Logarithmic => f64::NAN,
+        Law::Logarithmic => None,
     };
     let shown = DryRun {
         tuning: told,
@@ -77,7 +78,10 @@ pub(super) fn show(
             format!("{of} ({passes:.1} passes)"),
         );
     }
-    line("score", format!("{}; {}", told.score, shown.foretold));
+    line(
+        "score",
+        format!("{}; its evaluation tells {}", told.score, shown.foretold),
+    );
     line(
         "records",
         format!(
@@ -89,10 +93,10 @@ pub(super) fn show(
         "runs",
         format!("{} number, {mean} in the mean", told.law.words()),
     );
-    if shown.never_tried.is_finite() {
+    if let Some(never) = shown.never_tried {
         line(
             "a candidate is never tried",
-            format!("with probability {:.3}", shown.never_tried),
+            format!("with probability {never:.3}"),
         );
     }
     line(
@@ -101,7 +105,10 @@ pub(super) fn show(
     );
     line(
         "each run",
-        format!("epsilon {:.4} at the same delta", told.epsilon_of_a_run),
+        format!(
+            "epsilon {} at the same delta",
+            rounded_up(told.epsilon_of_a_run)
+        ),
     );
     line(
         "all together",

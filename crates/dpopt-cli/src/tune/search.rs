@@ -65,8 +65,9 @@ impl Terms<'_> {
         for (number, of) in (1..).zip(self.candidates) {
             let problem = |error: CliError| {
                 let problem = format!(
-                    "number {number} can't be planned with epsilon {epsilon:.3} for each run ({error}); leave it out, or give more \
-                     --epsilon"
+                    "number {number} ({}) can't be planned with epsilon {epsilon:.3} for each run ({error}); leave it out, or give more \
+                     --epsilon",
+                    of.words()
                 );
                 CliError::flag("--candidate", problem)
             };
@@ -78,13 +79,23 @@ impl Terms<'_> {
         let mu = gdp::mu_for(budget.epsilon, budget.delta)?.get() * (1.0 - 1e-9);
         let held = (self.sizes[1], ADJACENCY);
         // One of all runs misses with so many times the probability.
-        let failure = FAILURE / self.repeats.0;
+        let failure = FAILURE * self.some_run() / self.repeats.0;
         let evaluation = ModelEvaluation::new(held, Mu::new(mu)?, self.label, failure)?;
         Ok(Searched {
             chosen,
             evaluation,
             epsilon,
         })
+    }
+
+    /// The probability that there is a run, and so a model: a Poisson number may be zero.
+    fn some_run(&self) -> f64 {
+        let (mean, shape) = self.repeats;
+        if shape.is_infinite() {
+            -(-mean).exp_m1()
+        } else {
+            1.0
+        }
     }
 
     /// Public facts of the part that is trained on.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::AnySolver;
 use crate::loss::LossName;
+use crate::statement::rounded_up;
 
 /// The law of the number of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -67,12 +68,19 @@ impl std::fmt::Display for Named {
     }
 }
 
+/// For serde, which asks by reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(chosen: &usize) -> bool {
+    *chosen == 0
+}
+
 /// How a model was chosen. All of it is public, or was released with the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TuningTold {
     /// All candidates, the chosen one too.
     pub(crate) candidates: Vec<Named>,
-    /// The number of the chosen one, counted from 1.
+    /// The number of the chosen one, counted from 1; 0 before the choice.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) chosen: usize,
     /// By which of the numbers of the evaluation.
     pub(crate) score: TuningScore,
@@ -100,12 +108,12 @@ impl TuningTold {
     pub(crate) fn paid(&self) -> String {
         format!(
             "The choice of settings is paid for, and part of these numbers: {law} number of runs, {mean} in the mean, each of a candidate \
-             drawn at random, trained and scored with epsilon {epsilon:.4}, and nothing but the best run was kept (repeat-and-select, \
+             drawn at random, trained and scored with epsilon {epsilon} at the same delta, and nothing but the best run was kept (repeat-and-select, \
              Papernot and Steinke 2022, {theorem}). How many runs there were is secret, and somebody who sees how long the command took \
              learns something of it, which these numbers do not cover.",
             law = self.law.words(),
             mean = self.mean_runs,
-            epsilon = self.epsilon_of_a_run,
+            epsilon = rounded_up(self.epsilon_of_a_run),
             theorem = self.law.theorem()
         )
     }

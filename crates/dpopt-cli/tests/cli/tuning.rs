@@ -51,6 +51,7 @@ fn a_model_is_chosen_within_one_budget() {
     let report = place.read("out/report.html");
     assert!(report.contains("best of several runs"), "no bound");
     assert!(report.contains("Private evaluation") && !report.contains("seconds"));
+    assert!(!report.contains("cost the larger of both"), "a tuning costs more");
     let explained = place.ok("explain out/model.json");
     assert!(explained.contains("repeat-and-select") && explained.contains("candidate 4:"));
     place.ok("predict --model out/model.json --data t.csv");
@@ -163,7 +164,7 @@ fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
         ),
         (
             format!("{FLAGS} --epsilon 0.01 --solver noisy-gd,spiderboost"),
-            ["number 2", "leave it out"],
+            ["spiderboost, logistic loss", "leave it out"],
         ),
         (
             format!("{FLAGS} --epsilon 1 --solver noisy-gd,gda"),
@@ -171,7 +172,15 @@ fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
         ),
         (
             format!("{FLAGS} --epsilon 1 --solver noisy-gd,recursive-sgd"),
-            ["number 2", "radius"],
+            ["recursive-sgd", "leave it out"],
+        ),
+        (
+            format!("{FLAGS} --epsilon 1 --solver noisy-gd,goldstein"),
+            ["goldstein", "leave it out"],
+        ),
+        (
+            format!("{FLAGS} --epsilon 1 --solver noisy-gd,dp-mf"),
+            ["dp-mf", "random order"],
         ),
         (
             format!("{FLAGS} --epsilon 1 --loss logistic,softmax"),

@@ -19,7 +19,7 @@ impl PrivateData {
     ///
     /// # Errors
     /// [`DataError::NoHoldOut`] under add/remove; [`DataError::HoldOut`] unless both parts have records; [`DataError::HoldOutInAFile`];
-    /// [`DataError::InOrder`] and [`DataError::OrderTooLate`] as for an order.
+    /// [`DataError::InOrder`] and [`DataError::OrderTooLate`] as for an order; [`DataError::SetAside`] of records that are such a part.
     pub fn set_aside(mut self, held: u64, seed: u64) -> Result<(Self, Self), DataError> {
         if !self.adjacency.record_count_is_public() {
             return Err(DataError::NoHoldOut(self.adjacency));
@@ -29,6 +29,10 @@ impl PrivateData {
         }
         if let Some(order) = self.order {
             return Err(DataError::InOrder { seed: order.seed });
+        }
+        // Parts of parts of two splits could pass for those of one.
+        if let Some(part) = self.part {
+            return Err(DataError::SetAside(part));
         }
         if *self.asked.get_mut() {
             return Err(DataError::OrderTooLate);
@@ -132,5 +136,18 @@ mod tests {
             ordered.set_aside(2, 1).err(),
             Some(DataError::InOrder { seed: 3 })
         );
+    }
+
+    /// Two splits of a table, and the same split of what they leave: the two parts of it have records in common, and would pass for disjoint.
+    #[test]
+    fn a_part_has_no_parts() {
+        for seed in [1, 2] {
+            let (rest, held) = data(50, Adjacency::ReplaceOne).set_aside(10, seed).unwrap();
+            for part in [rest, held] {
+                let own = part.part().unwrap();
+                let again = part.set_aside(3, 9).err();
+                assert_eq!(again, Some(DataError::SetAside(own)));
+            }
+        }
     }
 }

@@ -186,6 +186,9 @@ impl Curator {
     /// As [`Curator::reserve`].
     pub fn reserve_then(&mut self, spend: &Spend, later: &[Spend]) -> Result<(), Refused> {
         let later = self.parts(later)?;
+        if self.inner.is_some() {
+            return Err(Refused::InnerRun);
+        }
         self.open_reservation(spend, None)?;
         self.promise_parts(later);
         Ok(())
@@ -245,6 +248,7 @@ impl Curator {
         argument: Option<&'static str>,
     ) -> Result<(), Refused> {
         self.key.check_process()?;
+        self.may_go_on()?;
         if let Some(inner) = &self.inner
             && !(argument.is_none() && inner.may_reserve.contains(spend))
         {
@@ -441,12 +445,22 @@ impl Curator {
 
     /// Whether a release of `event` would be paid; charges nothing.
     pub(crate) fn check(&mut self, event: &Event, account: &Account) -> Result<(), Refused> {
+        self.may_go_on()?;
         find(&mut self.reservation, event, account, self.adjacency).map(|_| ())
+    }
+
+    /// Refuses what is asked of the curator of an inner run that is over.
+    fn may_go_on(&self) -> Result<(), Refused> {
+        match &self.inner {
+            Some(inner) if inner.over.load(Ordering::Acquire) => Err(Refused::InnerRunOver),
+            _ => Ok(()),
+        }
     }
 
     /// Pays for a release of `event`. To be called when nothing else can fail any more, and before
     /// any noise is drawn.
     pub(crate) fn charge(&mut self, event: &Event, account: &Account) -> Result<(), Refused> {
+        self.may_go_on()?;
         let paid = self.reservation.as_ref().and_then(|open| open.in_ledger);
         let place = find(&mut self.reservation, event, account, self.adjacency)?;
         if let (Some(ledger), Some(id)) = (&mut self.ledger, paid) {
@@ -472,6 +486,7 @@ impl Curator {
 
     /// The name of a stream that was never used before.
     pub(crate) fn stream_id(&mut self, purpose: Purpose) -> Result<StreamId, Refused> {
+        self.may_go_on()?;
         Ok(self.streams.next(purpose)?)
     }
 

@@ -1,5 +1,8 @@
 //! Repeat-and-select: the best of a secret number of private runs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::noise::digits::BitSource as _;
@@ -148,8 +151,8 @@ impl Curator {
         let spend = Spend::Fixed(tuning.run().clone());
         // The same terms for every run: if they can be reserved once, they always can.
         Reservation::new(&spend, self.adjacency)?;
-        self.best_of(tuning, |outer, stream| {
-            let mut inner = outer.inner_run(stream, vec![spend.clone()], None);
+        self.best_of(tuning, |outer, stream, over| {
+            let mut inner = outer.inner_run(stream, vec![spend.clone()], None, over);
             inner.reserve(&spend)?;
             Ok(run(&mut inner))
         })
@@ -160,8 +163,8 @@ impl Curator {
     ///
     /// # Privacy
     /// As there. The curators refuse releases of records that are not of their part ([`Refused::OtherPart`]), and reservations that the
-    /// tuning does not name ([`Refused::InnerRun`]). There is one reservation, the outer one; what an inner run reserves, releases and
-    /// settles is in no ledger.
+    /// tuning does not name ([`Refused::InnerRun`]); kept beyond its run, a curator releases nothing. There is one reservation, the outer
+    /// one; what an inner run reserves, releases and settles is in no ledger.
     ///
     /// # Errors
     /// As there.
@@ -172,13 +175,14 @@ impl Curator {
     ) -> Result<Option<Best<T>>, Refused> {
         self.same_adjacency(tuning.adjacency)?;
         let [train, score] = tuning.parts;
-        self.best_of(&tuning.tuning, |outer, stream| {
+        self.best_of(&tuning.tuning, |outer, stream, over| {
             let candidate = stream.below(tuning.trained.len() as u64) as usize;
             let trained = tuning.trained.get(candidate).cloned();
+            let trained = trained.into_iter().collect();
             Ok(run(InnerRun {
                 candidate,
-                train: outer.inner_run(stream, trained.into_iter().collect(), Some(train)),
-                score: outer.inner_run(stream, vec![tuning.scored.clone()], Some(score)),
+                train: outer.inner_run(stream, trained, Some(train), over),
+                score: outer.inner_run(stream, vec![tuning.scored.clone()], Some(score), over),
             }))
         })
     }
@@ -186,7 +190,7 @@ impl Curator {
     fn best_of<T>(
         &mut self,
         tuning: &Tuning,
-        run: impl Fn(&Self, &mut KeyedStream) -> Result<(T, f64), Refused>,
+        run: impl Fn(&Self, &mut KeyedStream, &Arc<AtomicBool>) -> Result<(T, f64), Refused>,
     ) -> Result<Option<Best<T>>, Refused> {
         let event = tuning.event();
         self.check(&event, &Account::Whole)?;
@@ -195,7 +199,10 @@ impl Curator {
         self.charge(&event, &Account::Whole)?;
         let mut best: Option<Best<T>> = None;
         for _ in 0..repetitions.draw(&mut stream) {
-            let (value, score) = run(self, &mut stream)?;
+            let over = Arc::new(AtomicBool::new(false));
+            let outcome = run(self, &mut stream, &over);
+            over.store(true, Ordering::Release);
+            let (value, score) = outcome?;
             let score = if score.is_nan() {
                 f64::NEG_INFINITY
             } else {
@@ -214,9 +221,14 @@ impl Curator {
         stream: &mut KeyedStream,
         may_reserve: Vec<Spend>,
         part: Option<Part>,
+        over: &Arc<AtomicBool>,
     ) -> Self {
         let mut inner = Self::with_key(self.adjacency, self.mode, self.key.derive(stream));
-        inner.inner = Some(Inner { may_reserve, part });
+        inner.inner = Some(Inner {
+            may_reserve,
+            part,
+            over: Arc::clone(over),
+        });
         inner.threads = self.threads;
         inner.replay.clone_from(&self.replay);
         inner

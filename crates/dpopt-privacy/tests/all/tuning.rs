@@ -62,6 +62,8 @@ fn an_inner_run_has_its_candidate_and_its_part_and_no_more() {
         }
         let later = inner.train.promise(&[gaussian(own)]);
         assert!(matches!(later, Err(Refused::InnerRun)));
+        let both = inner.train.reserve_then(&gaussian(own), &[gaussian(3.0)]);
+        assert!(matches!(both, Err(Refused::InnerRun)));
         assert!(matches!(
             release(&mut inner.train, of_part(train), own),
             Err(Refused::NotReserved { .. })
@@ -90,6 +92,34 @@ fn an_inner_run_has_its_candidate_and_its_part_and_no_more() {
         (inner.candidate, found[0])
     });
     assert!(best.unwrap().is_some() && calls.get() > 0);
+    assert_eq!(curator.spent().leaves(), vec![(tuning.event(), 1)]);
+}
+
+/// Curators that a run hands out of the tuning release nothing: not from a reservation that they have not made, nor from one that they
+/// have, nor for a ticket that was granted.
+#[test]
+fn curators_that_are_kept_beyond_their_run_are_dead() {
+    let (tuning, mut curator) = reserved(1.0);
+    let [train, _] = parts();
+    let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
+    let kept = RefCell::new(Vec::new());
+    let best = curator.repeat_and_select_in_parts(&tuning, |mut inner| {
+        let own = [4.0, 5.0, 6.0][inner.candidate];
+        inner.train.reserve(&gaussian(own)).unwrap();
+        let body = of_part(train);
+        let ticket = inner.train.grant(Which::All, body, bound, z(own)).unwrap();
+        kept.borrow_mut().push((inner, own, ticket));
+        ((), 0.0)
+    });
+    assert!(best.unwrap().is_some());
+    for (mut inner, own, ticket) in kept.into_inner() {
+        let redeemed = inner.train.redeem(ticket, LatticeSum::new(bound));
+        assert!(matches!(redeemed, Err(Refused::InnerRunOver)));
+        let released = release(&mut inner.train, of_part(train), own);
+        assert!(matches!(released, Err(Refused::InnerRunOver)));
+        let reserved = inner.score.reserve(&gaussian(3.0));
+        assert!(matches!(reserved, Err(Refused::InnerRunOver)));
+    }
     assert_eq!(curator.spent().leaves(), vec![(tuning.event(), 1)]);
 }
 
