@@ -51,7 +51,10 @@ fn a_model_is_chosen_within_one_budget() {
     let report = place.read("out/report.html");
     assert!(report.contains("best of several runs"), "no bound");
     assert!(report.contains("Private evaluation") && !report.contains("seconds"));
-    assert!(!report.contains("cost the larger of both"), "a tuning costs more");
+    assert!(
+        !report.contains("cost the larger of both"),
+        "a tuning costs more"
+    );
     let explained = place.ok("explain out/model.json");
     assert!(explained.contains("repeat-and-select") && explained.contains("candidate 4:"));
     place.ok("predict --model out/model.json --data t.csv");

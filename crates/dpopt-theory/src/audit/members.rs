@@ -132,11 +132,11 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
         "dp-sgd" => Box::new(sgd()?),
         "dp-sgd-decay" => Box::new(sgd()?.with_clip_decay(0.5)?),
         "dp-adam" => Box::new(DpAdamPlan::on(sgd()?, 0.99, 1e-8, true)?),
-        "dp-mf" => {
+        "dp-mf" | "dp-mf-sampled" => {
             let settings = DpMfSettings {
                 epochs: 2,
                 batch: RECORDS / 2,
-                sampling_rate: None,
+                sampling_rate: (solver.name == "dp-mf-sampled").then_some(rate),
                 band: None,
                 step_size: 1.0,
                 momentum: 0.0,

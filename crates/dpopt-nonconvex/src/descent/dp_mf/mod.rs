@@ -18,7 +18,7 @@ use dpopt_solver::{
 use super::check;
 use super::horizon::Horizon;
 use walk::Epochs;
-use workload::{Knots, Workload};
+use workload::{Knots, MOMENTUM, Workload, bands};
 
 pub use schedule::DpMfSchedule;
 
@@ -55,16 +55,12 @@ pub static DP_MF_SAMPLED: Solver = Solver {
     ..DP_MF
 };
 
-/// Momentum of the default plan: the usual one.
-const MOMENTUM: f64 = 0.9;
 /// Over which share of the steps, at the end, the default plan's step size falls to zero.
 const COOL_DOWN: f64 = 0.0;
 /// Numbers of epochs that the default plan chooses from.
 const EPOCHS: [u64; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 /// So much noise, over that of steps on all records, is worth passes that are saved. A choice.
 const WORTH: f64 = 1.25;
-/// Most numbers that the noise keeps: bands times coordinates, of 16 bytes each.
-const KEPT: u64 = 1 << 26;
 
 /// A plan for w <- w + v, v <- beta v - eta_t g_t, where g_1 + ... + g_t are released prefix sums of mean gradients of slices. It states
 /// no bound on the gradient.
@@ -437,12 +433,6 @@ impl Plan for DpMfPlan {
             start.len(),
         )))
     }
-}
-
-/// Bands for so many steps of an epoch: as many, or what may be kept of so many coordinates.
-fn bands(slices: u64, dim: usize) -> u64 {
-    let kept = KEPT / (dim as u64).max(1);
-    slices.min(kept).clamp(1, TunedFactor::MAX_BAND)
 }
 
 /// Epochs and steps of an epoch for a horizon of so many plain steps.

@@ -4,8 +4,7 @@ use dpopt_privacy::{Event, NoiseMultiplier, SamplingRate};
 use dpopt_solver::{Budget, PlanError, PublicFacts};
 
 use super::super::dp_sgd::rate_for;
-use super::workload::{Knots, Workload};
-use super::{MOMENTUM, bands};
+use super::workload::{Knots, MOMENTUM, Workload, bands};
 
 /// Slices and cycles through them.
 #[derive(Debug, Clone, Copy)]

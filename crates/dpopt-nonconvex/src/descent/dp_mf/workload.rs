@@ -6,6 +6,17 @@
 
 use dpopt_privacy::TunedFactor;
 
+/// Momentum of the default plans: the usual one.
+pub(super) const MOMENTUM: f64 = 0.9;
+/// Most numbers that the noise keeps: bands times coordinates, of 16 bytes each.
+const KEPT: u64 = 1 << 26;
+
+/// Bands for so many steps of an epoch: as many, or what may be kept of so many coordinates.
+pub(super) fn bands(slices: u64, dim: usize) -> u64 {
+    let kept = KEPT / (dim as u64).max(1);
+    slices.min(kept).clamp(1, TunedFactor::MAX_BAND)
+}
+
 /// Sums over so many slices, again in each of so many epochs, under momentum.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Workload {
