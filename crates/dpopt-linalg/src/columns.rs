@@ -382,7 +382,7 @@ mod tests {
             let vector = |i: usize| {
                 let wide = [0.1, 1.0, 7.0][i % 3] * (i as f64).sin();
                 let near = (0.8f64).sqrt() * (1.0 + (i as f64 - 60.0) * f64::EPSILON);
-                let first = if i % 2 == 0 { wide } else { near };
+                let first = if i.is_multiple_of(2) { wide } else { near };
                 let last = if i % 11 == 5 { f64::NAN } else { 0.2f64.sqrt() };
                 [
                     first * size,

@@ -156,7 +156,7 @@ fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
     place.put("few.csv", &table(&rows(2)));
     let before = place.listing();
     for (flags, words) in [
-        (format!("{FLAGS}"), ["--epsilon", "--epsilon 1"]),
+        (FLAGS.to_owned(), ["--epsilon", "--epsilon 1"]),
         (
             format!("{FLAGS} --epsilon 1 --candidate solver=dp-sgd"),
             ["--candidate", "2"],

@@ -104,7 +104,7 @@ pub(super) fn plan_of(
         "dp-mf-sampled" => {
             let rate = Some(SamplingRate::new(0.4)?);
             Box::new(dp_mf(adjacency, dim, |schedule| {
-                schedule.sampling_rate = rate
+                schedule.sampling_rate = rate;
             })?)
         }
         "spiderboost" => Box::new(spider(adjacency, dim, 1.0)?),
