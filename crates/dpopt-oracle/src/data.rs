@@ -5,7 +5,9 @@ mod set_aside;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dpopt_linalg::{Design, JlMap};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, Part, PublicOrder, Refused};
+use dpopt_privacy::{
+    Adjacency, ClipNorm, Curator, MAX_RECORDS, Mode, Numbering, Part, PublicOrder, Refused,
+};
 
 use crate::data_error::DataError;
 use crate::disk::{ExamplesOnDisk, Stored};
@@ -283,6 +285,12 @@ impl<R: Records> PrivateData<R> {
         self.part
     }
 
+    /// What their positions number.
+    pub(crate) fn numbering(&self) -> Numbering {
+        let (order, part) = (self.order, self.part);
+        Numbering { order, part }
+    }
+
     /// Whether their owner declared that these records need no protection.
     #[must_use]
     pub fn is_made_up(&self) -> bool {
@@ -366,7 +374,7 @@ impl<R: Reorder> PrivateData<R> {
     /// # Privacy
     /// The order is a function of the seed and of public sizes. Neighbours differ at one position of it as they did before, and nothing
     /// else changes: `docs/privacy/curator.md`, "A public order". An order is put before the first estimator is made, and a curator refuses
-    /// slices of records in another order than it handed out ([`dpopt_privacy::PoolError::OtherOrder`]).
+    /// slices of records in another order than it handed out ([`dpopt_privacy::PoolError::OtherNumbering`]).
     ///
     /// # Errors
     /// [`DataError::NoOrder`] under add/remove; [`DataError::InOrder`] for a second time; [`DataError::OrderTooLate`] after an estimator was made.

@@ -88,7 +88,7 @@ pub use lattice::{
     OuterWork, RowBound, RowEntry, SensitivityClaim, SparseRow, SquareWork, Tails,
 };
 pub use ledger::{Checkpoint, CheckpointError, Ledger, LedgerError, LedgerState};
-pub use order::PublicOrder;
+pub use order::{Numbering, PublicOrder};
 pub use part::Part;
 pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoise, TunedFactor};
 pub use refused::Refused;

@@ -5,6 +5,7 @@ use rand::TryRng;
 use serde::{Deserialize, Serialize};
 
 use crate::noise::NoiseError;
+use crate::part::Part;
 
 /// A pseudo-random order of the records, a function of a public seed and of public sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,10 +46,37 @@ impl std::fmt::Display for PublicOrder {
     }
 }
 
-/// An order, or that of the table.
-pub(crate) fn in_words(order: Option<PublicOrder>) -> String {
-    order.map_or_else(
-        || "the order of the table".to_owned(),
-        |order| order.to_string(),
-    )
+/// Which records positions number: those of a table or of a part of it, in which order.
+///
+/// # Privacy
+/// Slices of one numbering are disjoint, and those of two need not be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Numbering {
+    /// Their order; none for that of the table.
+    pub order: Option<PublicOrder>,
+    /// The part that they are; none for all of the table.
+    pub part: Option<Part>,
+}
+
+impl From<Part> for Numbering {
+    /// The part in the order of the table.
+    fn from(part: Part) -> Self {
+        Self {
+            order: None,
+            part: Some(part),
+        }
+    }
+}
+
+impl std::fmt::Display for Numbering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.order {
+            Some(order) => write!(f, "{order}")?,
+            None => write!(f, "the order of the table")?,
+        }
+        match self.part {
+            Some(part) => write!(f, ", of {part}"),
+            None => Ok(()),
+        }
+    }
 }

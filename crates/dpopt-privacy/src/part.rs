@@ -1,11 +1,14 @@
 //! Two parts of a body of records, of which each record is in one.
 
+use serde::{Deserialize, Serialize};
+
 /// One of the two parts that a public seed splits a table into. Parts are equal where they are the same positions.
 ///
 /// # Privacy
 /// Both parts of one split have no position in common, where the number of records is public. A body of records says which part it is
-/// ([`crate::Body::of_part`]), and a curator that serves one part refuses others ([`crate::Refused::OtherPart`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// ([`crate::Body::numbered`]), and a curator that serves one part refuses others ([`crate::Refused::OtherPart`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Part {
     records: u64,
     held: u64,

@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use crate::adjacency::Adjacency;
 use crate::lattice::FixedBlocks;
-use crate::order::PublicOrder;
-use crate::part::Part;
+use crate::order::Numbering;
 use crate::slice::Slice;
 
 /// How many records there are.
@@ -16,8 +15,7 @@ use crate::slice::Slice;
 pub struct Body {
     pub(crate) records: u64,
     pub(crate) positions: u64,
-    pub(crate) order: Option<PublicOrder>,
-    pub(crate) part: Option<Part>,
+    pub(crate) numbering: Numbering,
 }
 
 impl Body {
@@ -27,8 +25,7 @@ impl Body {
         Self {
             records,
             positions: records,
-            order: None,
-            part: None,
+            numbering: Numbering::default(),
         }
     }
 
@@ -39,28 +36,19 @@ impl Body {
         Self {
             records,
             positions,
-            order: None,
-            part: None,
+            numbering: Numbering::default(),
         }
     }
 
-    /// With positions in this order; without this call, or for none, in that of the table.
+    /// Numbered so; without this call, all records of a table in its order.
     ///
     /// # Privacy
-    /// Slices of one pool are disjoint in one order only, so a pool is of the order of its first slice, and a release on a slice of
-    /// records in another is refused ([`crate::PoolError::OtherOrder`]).
+    /// A pool is of the numbering of its first slice, and a release on a slice of records that are numbered otherwise is refused
+    /// ([`crate::PoolError::OtherNumbering`]). Who says that they are a part has split the table: `dpopt_oracle::PrivateData::set_aside`
+    /// does.
     #[must_use]
-    pub fn in_order(self, order: Option<PublicOrder>) -> Self {
-        Self { order, ..self }
-    }
-
-    /// That are this part of a table; without this call, or for none, all of it.
-    ///
-    /// # Privacy
-    /// Who says so has split the table: `dpopt_oracle::PrivateData::set_aside` does.
-    #[must_use]
-    pub fn of_part(self, part: Option<Part>) -> Self {
-        Self { part, ..self }
+    pub fn numbered(self, numbering: Numbering) -> Self {
+        Self { numbering, ..self }
     }
 }
 

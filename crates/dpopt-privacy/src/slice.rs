@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::adjacency::Adjacency;
-use crate::order::{PublicOrder, in_words};
+use crate::order::Numbering;
 
 /// A pool can't be opened, or a slice can't be taken or used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -47,15 +47,15 @@ pub enum PoolError {
         /// Records left.
         left: u64,
     },
-    /// The records are in another order than those that the pool handed out: a record may be in slices of both.
+    /// The records are numbered otherwise than those that the pool handed out: a record may be in slices of both.
     #[error(
-        "slices of this pool are of {}, and not of {}: a record could be read twice and be paid for once", in_words(*.known), in_words(*.asked)
+        "slices of this pool are of {known}, and not of {asked}: a record could be read twice and be paid for once"
     )]
-    OtherOrder {
-        /// The order of the pool; none for that of the table.
-        known: Option<PublicOrder>,
+    OtherNumbering {
+        /// That of the pool.
+        known: Box<Numbering>,
         /// That of the records at hand.
-        asked: Option<PublicOrder>,
+        asked: Box<Numbering>,
     },
     /// A chain has slices.
     #[error("a chain needs at least one slice")]
@@ -138,7 +138,7 @@ pub(crate) struct Pool {
     /// Whether a ledger knows what was handed out of it.
     of_ledger: bool,
     /// What positions mean, from the first release on a slice on, or from the ledger.
-    order: Option<Option<PublicOrder>>,
+    numbering: Option<Numbering>,
 }
 
 impl Pool {
@@ -155,30 +155,33 @@ impl Pool {
             records,
             slices: 0,
             of_ledger: false,
-            order: None,
+            numbering: None,
         })
     }
 
-    /// Leaves only these positions, which a ledger has handed out, of records in this order.
-    pub(crate) fn narrow(&mut self, claimed: Range<u64>, order: Option<PublicOrder>) {
-        self.order = Some(order);
+    /// Leaves only these positions, which a ledger has handed out, of records that are numbered so.
+    pub(crate) fn narrow(&mut self, claimed: Range<u64>, numbering: Numbering) {
+        self.numbering = Some(numbering);
         self.next = claimed.start;
         self.records = self.records.min(claimed.end);
         self.of_ledger = true;
     }
 
-    /// Refuses records in another order than those that slices were read of.
-    pub(crate) fn same_order(&self, asked: Option<PublicOrder>) -> Result<(), PoolError> {
-        match self.order {
-            Some(known) if known != asked => Err(PoolError::OtherOrder { known, asked }),
+    /// Refuses records that are numbered otherwise than those that slices were read of.
+    pub(crate) fn same_numbering(&self, asked: Numbering) -> Result<(), PoolError> {
+        match self.numbering {
+            Some(known) if known != asked => Err(PoolError::OtherNumbering {
+                known: Box::new(known),
+                asked: Box::new(asked),
+            }),
             _ => Ok(()),
         }
     }
 
-    /// Slices are of records in this order from here on.
-    pub(crate) fn fix_order(&mut self, order: Option<PublicOrder>) -> Result<(), PoolError> {
-        self.same_order(order)?;
-        self.order = Some(order);
+    /// Slices are of records that are numbered so from here on.
+    pub(crate) fn fix_numbering(&mut self, numbering: Numbering) -> Result<(), PoolError> {
+        self.same_numbering(numbering)?;
+        self.numbering = Some(numbering);
         Ok(())
     }
 

@@ -463,8 +463,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             self.books.open_pool()?;
         }
         let all = self.data.everything().len() as u64;
-        let body = Body::declared(self.data.public_records(), all).in_order(self.data.order());
-        Ok(body.of_part(self.data.part()))
+        let body = Body::declared(self.data.public_records(), all);
+        Ok(body.numbered(self.data.numbering()))
     }
 
     /// The sum of a query's contributions over `sample`, added to what `empty` makes, which is

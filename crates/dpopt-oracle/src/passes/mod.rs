@@ -275,8 +275,7 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
         }
         let mut start = pass.start.to_vec();
         project(&mut start, pass.origin, pass.radius);
-        let body = Body::of(self.data.public_records()).in_order(self.data.order());
-        let body = body.of_part(self.data.part());
+        let body = Body::of(self.data.public_records()).numbered(self.data.numbering());
         let next = Which::Next(pass.records);
         let curator = self.books.curator_mut();
         let ticket = curator.grant_claimed(next, body, &terms.claim, noise_multiplier)?;

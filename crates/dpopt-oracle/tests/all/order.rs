@@ -226,10 +226,10 @@ fn a_curator_meets_no_second_order() {
         let mut means = PrivateMean::new(data, Glm::Hinge, curator).unwrap();
         for which in [Which::Next(40), Which::Slice(&held)] {
             let error = means.mean(field, which, z(Z)).unwrap_err();
-            let Refused::Pool(PoolError::OtherOrder { known, asked }) = refused(error) else {
+            let Refused::Pool(PoolError::OtherNumbering { known, asked }) = refused(error) else {
                 panic!("another order");
             };
-            assert_eq!((known, asked), (first.order(), data.order()));
+            assert_eq!((known.order, asked.order), (first.order(), data.order()));
         }
         curator = means.into_curator();
         // Nothing was taken.
@@ -254,10 +254,41 @@ fn a_pool_in_the_order_of_the_table_takes_no_other() {
     let curator = means.into_curator();
     let mut means = PrivateMean::new(&ordered, Glm::Hinge, curator).unwrap();
     let error = means.mean(field, Which::Next(9), z(Z)).unwrap_err();
-    assert!(matches!(
-        refused(error),
-        Refused::Pool(PoolError::OtherOrder { known: None, .. })
-    ));
+    let Refused::Pool(PoolError::OtherNumbering { known, .. }) = refused(error) else {
+        panic!("another order");
+    };
+    assert_eq!(known.order, None);
+}
+
+/// A record that is left by one split and left by another, too, has a position in both parts, and a third one in the table.
+#[test]
+fn a_curator_meets_no_second_part() {
+    let split = |seed| in_memory().set_aside(40, seed).unwrap();
+    let ((left, held), (other, _), whole) = (split(1), split(2), in_memory());
+    let (again, _) = split(1);
+    let ordered = split(1).0.in_random_order(3).unwrap();
+    let origin = [0.0; 2];
+    let field = Linear::field(&origin, clip(1.0));
+    let mut at_first = means(&left);
+    at_first.mean(field, Which::Next(30), z(Z)).unwrap();
+    let slice = at_first.books().take_slice(5).unwrap();
+    let mut curator = at_first.into_curator();
+    let records_left = curator.records_left();
+    for data in [&held, &other, &whole, &ordered] {
+        let mut means = PrivateMean::new(data, Glm::Hinge, curator).unwrap();
+        for which in [Which::Next(10), Which::Slice(&slice)] {
+            let error = means.mean(field, which, z(Z)).unwrap_err();
+            let Refused::Pool(PoolError::OtherNumbering { known, asked }) = refused(error) else {
+                panic!("another part");
+            };
+            assert_eq!((known.part, asked.part), (left.part(), data.part()));
+            assert_eq!(asked.order, data.order());
+        }
+        curator = means.into_curator();
+        assert_eq!(curator.records_left(), records_left);
+    }
+    let mut means = PrivateMean::new(&again, Glm::Hinge, curator).unwrap();
+    means.mean(field, Which::Slice(&slice), z(Z)).unwrap();
 }
 
 fn refused(error: AskError) -> Refused {

@@ -6,7 +6,7 @@ use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::lattice::{Bound, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS, SensitivityClaim};
 use crate::noise::{Purpose, RoundedGaussian, StreamId};
-use crate::order::PublicOrder;
+use crate::order::Numbering;
 use crate::refused::Refused;
 use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
 use crate::sample::{Body, Read, Sample};
@@ -36,7 +36,7 @@ enum Draw {
         slice: Slice,
         rate: SamplingRate,
         records: u64,
-        order: Option<PublicOrder>,
+        numbering: Numbering,
     },
     FixedSize {
         size: u64,
@@ -45,12 +45,12 @@ enum Draw {
     Next {
         len: u64,
         records: u64,
-        order: Option<PublicOrder>,
+        numbering: Numbering,
     },
     Slice {
         slice: Slice,
         records: u64,
-        order: Option<PublicOrder>,
+        numbering: Numbering,
     },
 }
 
@@ -332,13 +332,15 @@ impl Curator {
         let Body {
             records,
             positions,
-            order,
-            part,
+            numbering,
         } = body;
         if let Some(own) = self.inner.as_ref().and_then(|inner| inner.part)
-            && part != Some(own)
+            && numbering.part != Some(own)
         {
-            return Err(Refused::OtherPart { own, found: part });
+            return Err(Refused::OtherPart {
+                own,
+                found: numbering.part,
+            });
         }
         let adjacency = self.adjacency;
         let of_samples = |rate| FixedBlocks::of_samples(adjacency, rate);
@@ -389,7 +391,7 @@ impl Curator {
             }
             Which::Next(len) => {
                 let pool = self.pool.as_ref().ok_or(PoolError::NotOpen)?;
-                pool.same_order(order)?;
+                pool.same_numbering(numbering)?;
                 let number = pool.next_slice(len)?;
                 Priced {
                     price: Price {
@@ -400,14 +402,14 @@ impl Curator {
                     draw: Draw::Next {
                         len,
                         records,
-                        order,
+                        numbering,
                     },
                     denominator: len as f64,
                     blocks: FixedBlocks::of_all(adjacency),
                 }
             }
             Which::Slice(slice) => {
-                self.check_slice(slice, order)?;
+                self.check_slice(slice, numbering)?;
                 Priced {
                     price: Price {
                         event,
@@ -418,13 +420,13 @@ impl Curator {
                     draw: Draw::Slice {
                         slice: slice.clone(),
                         records,
-                        order,
+                        numbering,
                     },
                     blocks: FixedBlocks::of_all(adjacency),
                 }
             }
             Which::Sampled(slice, rate) => {
-                self.check_slice(slice, order)?;
+                self.check_slice(slice, numbering)?;
                 Priced {
                     price: Price {
                         event: event.poisson_sampled(rate),
@@ -436,7 +438,7 @@ impl Curator {
                         slice: slice.clone(),
                         rate,
                         records,
-                        order,
+                        numbering,
                     },
                     blocks: of_samples(rate),
                 }
@@ -444,14 +446,14 @@ impl Curator {
         })
     }
 
-    /// Refuses a slice of another pool, or of records in another order.
-    fn check_slice(&self, slice: &Slice, order: Option<PublicOrder>) -> Result<(), PoolError> {
+    /// Refuses a slice of another pool, or of records that are numbered otherwise.
+    fn check_slice(&self, slice: &Slice, numbering: Numbering) -> Result<(), PoolError> {
         let own = |pool: &&Pool| pool.id() == slice.pool();
         self.pool
             .as_ref()
             .filter(own)
             .ok_or(PoolError::ForeignSlice)?
-            .same_order(order)
+            .same_numbering(numbering)
     }
 
     /// Draws the records of a release that may be made.
@@ -465,26 +467,26 @@ impl Curator {
                 slice,
                 rate,
                 records,
-                order,
+                numbering,
             } => {
-                self.fix_order(order)?;
+                self.fix_numbering(numbering)?;
                 Read::Drawn(self.draw_poisson(rate, within(&slice, records))?)
             }
             Draw::FixedSize { size, records } => Read::Drawn(self.draw_fixed_size(size, records)?),
             Draw::Next {
                 len,
                 records,
-                order,
+                numbering,
             } => {
-                self.fix_order(order)?;
+                self.fix_numbering(numbering)?;
                 of_slice(self.take_slice(len)?, records)
             }
             Draw::Slice {
                 slice,
                 records,
-                order,
+                numbering,
             } => {
-                self.fix_order(order)?;
+                self.fix_numbering(numbering)?;
                 of_slice(slice, records)
             }
         };
@@ -497,9 +499,9 @@ impl Curator {
         Ok((priced.price, sample))
     }
 
-    fn fix_order(&mut self, order: Option<PublicOrder>) -> Result<(), PoolError> {
+    fn fix_numbering(&mut self, numbering: Numbering) -> Result<(), PoolError> {
         let pool = self.pool.as_mut().ok_or(PoolError::NotOpen)?;
-        pool.fix_order(order)
+        pool.fix_numbering(numbering)
     }
 
     /// A ticket that is good from here on.

@@ -26,7 +26,7 @@ use crate::event::Event;
 use crate::guarantee::{Guarantee, Mode};
 use crate::ledger::{Ledger, LedgerError};
 use crate::noise::{Key, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};
-use crate::order::PublicOrder;
+use crate::order::Numbering;
 use crate::refused::Refused;
 use crate::replay::Seat;
 use crate::slice::{Pool, PoolError, Slice};
@@ -282,12 +282,12 @@ impl Curator {
 
     /// Makes the records at positions 0 to `records` available as disjoint slices, each once and
     /// in order, for single-pass solvers. `skipped` of them, the first ones, were read by earlier
-    /// runs and are not handed out again; who says so says it of the order that those met them in.
+    /// runs and are not handed out again; who says so says it of the numbering that those met them in.
     ///
     /// # Privacy
     /// Which slice a record is in is fixed by its position, so one record touches one slice, and
-    /// what the slices cost composes by the worst of them ([`Event::ParallelComposed`]). A position is that of one order: the first
-    /// release on a slice fixes it, and records in another are refused ([`PoolError::OtherOrder`]). Under
+    /// what the slices cost composes by the worst of them ([`Event::ParallelComposed`]). A position is that of one numbering: the first
+    /// release on a slice fixes it, and records in another are refused ([`PoolError::OtherNumbering`]). Under
     /// add-remove adjacency one record shifts every later slice: refused.
     ///
     /// # Errors
@@ -304,8 +304,8 @@ impl Curator {
 
     /// As [`Curator::open_pool`], of the next `count` records that the ledger has not handed out
     /// to any run. One synced line of the ledger claims them all, before the first is read; those
-    /// that this run leaves unread are forfeited. `name` names a body of `records` records. The ledger keeps their order, which is
-    /// that of the pool; none is that of the table.
+    /// that this run leaves unread are forfeited. `name` names a body of `records` records. The ledger keeps their numbering, which is
+    /// that of the pool.
     ///
     /// # Errors
     /// As [`Curator::open_pool`]; [`PoolError::NoLedger`] without a ledger;
@@ -315,7 +315,7 @@ impl Curator {
         name: &str,
         records: u64,
         count: u64,
-        order: Option<PublicOrder>,
+        numbering: Numbering,
     ) -> Result<(), Refused> {
         // Everything else that can fail comes first: a claim is final.
         let mut pool = Pool::new(records, 0, self.adjacency)?;
@@ -323,7 +323,8 @@ impl Curator {
             return Err(PoolError::Twice.into());
         }
         let ledger = self.ledger.as_mut().ok_or(PoolError::NoLedger)?;
-        pool.narrow(ledger.claim_records(name, count, records, order)?, order);
+        let claimed = ledger.claim_records(name, count, records, numbering)?;
+        pool.narrow(claimed, numbering);
         self.pool = Some(pool);
         Ok(())
     }

@@ -12,7 +12,8 @@ use super::hash::ChainHash;
 use super::note::RunNote;
 use super::terms::{FORMAT, Terms, VERSION};
 use crate::event::Event;
-use crate::order::PublicOrder;
+use crate::order::{Numbering, PublicOrder};
+use crate::part::Part;
 
 /// One line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -61,6 +62,9 @@ pub(super) enum Entry {
         /// What positions are of, where that is not the table's order.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         order: Option<PublicOrder>,
+        /// The part of a table that they are of.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        part: Option<Part>,
         /// As that of a reservation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         nonce: Option<String>,
@@ -85,6 +89,9 @@ pub struct SpentRecords {
     /// The order that positions are of; none for that of the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<PublicOrder>,
+    /// The part that they are of; none for the whole table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
 }
 
 /// Where a ledger stands: how much of it there is, and the hash that vouches for it.
@@ -185,7 +192,7 @@ pub(super) fn count(list: &mut Vec<Listed>, event: &Event, on_slices: bool, more
 pub(super) struct Pool {
     pub(super) spent: u64,
     pub(super) records: u64,
-    pub(super) order: Option<PublicOrder>,
+    pub(super) numbering: Numbering,
 }
 
 /// How the bytes after the last whole line look.
@@ -328,7 +335,8 @@ impl Book {
             pool: pool.clone(),
             spent: read.spent,
             records: read.records,
-            order: read.order,
+            order: read.numbering.order,
+            part: read.numbering.part,
         });
         pools.collect()
     }
@@ -411,11 +419,13 @@ impl Book {
                 to,
                 of,
                 order,
+                part,
                 nonce: _,
             } => {
+                let numbering = Numbering { order, part };
                 let known = self.pools.get(&pool);
                 let (spent, records) = known.map_or((0, of), |pool| (pool.spent, pool.records));
-                let same = known.is_none_or(|pool| pool.order == order);
+                let same = known.is_none_or(|pool| pool.numbering == numbering);
                 if !(from == spent && from <= to && to <= of && of == records && same) {
                     return Err(Damage::Slices {
                         pool,
@@ -428,7 +438,7 @@ impl Book {
                 let read = Pool {
                     spent: to,
                     records,
-                    order,
+                    numbering,
                 };
                 self.pools.insert(pool, read);
             }

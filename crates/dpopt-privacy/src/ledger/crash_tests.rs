@@ -14,6 +14,7 @@ use crate::curator::{Curator, Spend};
 use crate::event::Event;
 use crate::filter::FilterKind;
 use crate::lattice::{Bound, LatticeSum};
+use crate::order::Numbering;
 use crate::refused::Refused;
 use crate::sample::Body;
 use crate::units::{ClipNorm, Delta, Epsilon, NoiseMultiplier};
@@ -111,7 +112,7 @@ fn script(world: &mut World<'_>) {
         if let Ok(checkpoint) = ledger.checkpoint(&[0.5, -1.0], 4) {
             world.learns(|outside| outside.checkpoint = Some(checkpoint));
         }
-        if let Ok(positions) = ledger.claim_records("p", 10, 25, None) {
+        if let Ok(positions) = ledger.claim_records("p", 10, 25, Numbering::default()) {
             world.learns(|outside| outside.read = positions.end);
         }
     }

@@ -7,7 +7,7 @@ use super::hash::ChainHash;
 use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
 use crate::filter::FilterKind;
-use crate::order::{PublicOrder, in_words};
+use crate::order::Numbering;
 
 /// A ledger could not be opened, or can't pay. Nothing was released on its strength.
 #[derive(Debug, thiserror::Error)]
@@ -231,15 +231,15 @@ pub enum LedgerError {
         /// Records in the ledger.
         known: u64,
     },
-    /// A pool was used before in another order, whose positions mean other records.
-    #[error("pool {pool:?} is of {} in this ledger, not of {}", in_words(*.known), in_words(*.asked))]
-    OtherOrder {
+    /// A pool was used before with another numbering, whose positions mean other records.
+    #[error("pool {pool:?} is of {known} in this ledger, not of {asked}")]
+    OtherNumbering {
         /// The pool.
         pool: String,
-        /// Order in the call; none for that of the table.
-        asked: Option<PublicOrder>,
-        /// Order in the ledger.
-        known: Option<PublicOrder>,
+        /// Numbering in the call.
+        asked: Box<Numbering>,
+        /// Numbering in the ledger.
+        known: Box<Numbering>,
     },
     /// The system has no random bytes to name a new ledger, or a new run.
     #[error("no random bytes for the names of the ledger: {reason}")]
@@ -370,7 +370,7 @@ pub enum Damage {
         /// Cost of the reservation.
         reserved: f64,
     },
-    /// Records of a pool that are handed out again, out of turn, in another order, or do not exist.
+    /// Records of a pool that are handed out again, out of turn, numbered otherwise, or do not exist.
     #[error(
         "records {from}..{to} of pool {pool:?} are not the next of it ({spent} of {records} are read)"
     )]

@@ -49,7 +49,7 @@ use rand::TryRng;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::filter::FilterKind;
-use crate::order::PublicOrder;
+use crate::order::Numbering;
 use crate::units::{Delta, Epsilon};
 use book::{Book, Ending, Entry, Pool};
 use disk::{Access, Disk, FileDisk, OpenFile};
@@ -274,29 +274,28 @@ impl Ledger {
     /// line that says so is on disk when this returns, so nobody gets them again, whatever kills
     /// the process that was about to read them.
     ///
-    /// The name of a pool is the caller's; it should name a body of records. Positions are those of `order`, or of the table, and
-    /// a pool keeps it.
+    /// The name of a pool is the caller's; it should name a body of records. A pool keeps its numbering.
     ///
     /// # Errors
     /// [`LedgerError::PoolUsedUp`] when fewer are left, [`LedgerError::OtherPool`] when the pool
-    /// had another size before, [`LedgerError::OtherOrder`] another order; as [`Ledger::state`], and when the file can't be written.
+    /// had another size before, [`LedgerError::OtherNumbering`] another numbering; as [`Ledger::state`], and when the file can't be written.
     pub fn claim_records(
         &mut self,
         pool: &str,
         count: u64,
         of: u64,
-        order: Option<PublicOrder>,
+        numbering: Numbering,
     ) -> Result<Range<u64>, LedgerError> {
         let (mut file, ending) = self.open_to_append()?;
         let known = self.book.pools.get(pool).copied();
         let Pool {
             spent,
             records,
-            order: kept,
+            numbering: kept,
         } = known.unwrap_or(Pool {
             spent: 0,
             records: of,
-            order,
+            numbering,
         });
         if records != of {
             return Err(LedgerError::OtherPool {
@@ -305,11 +304,11 @@ impl Ledger {
                 known: records,
             });
         }
-        if kept != order {
-            return Err(LedgerError::OtherOrder {
+        if kept != numbering {
+            return Err(LedgerError::OtherNumbering {
                 pool: pool.to_owned(),
-                asked: order,
-                known: kept,
+                asked: Box::new(numbering),
+                known: Box::new(kept),
             });
         }
         if count > records - spent {
@@ -326,7 +325,8 @@ impl Ledger {
             from: claimed.start,
             to: claimed.end,
             of,
-            order,
+            order: numbering.order,
+            part: numbering.part,
             nonce: Some(random_name()?),
         };
         self.append(file.as_mut(), ending, &[line], Flush::Synced)?;

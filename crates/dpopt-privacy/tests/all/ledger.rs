@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use dpopt_privacy::{
     Adjacency, Bound, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, LatticeSum, Ledger,
-    LedgerError, NoiseMultiplier, Refused, SamplingRate, Spend, Which,
+    LedgerError, NoiseMultiplier, Numbering, Refused, SamplingRate, Spend, Which,
 };
 
 use crate::common::{gaussians, ledger as open, protected, release};
@@ -566,22 +566,44 @@ fn records_are_handed_out_once() {
     let folder = Folder::new();
     let mut one = open(&folder.file(), 1.0, FilterKind::Gdp).unwrap();
     let mut two = open(&folder.file(), 1.0, FilterKind::Gdp).unwrap();
-    assert_eq!(one.claim_records("a", 40, 100, None).unwrap(), 0..40);
-    assert_eq!(two.claim_records("a", 10, 100, None).unwrap(), 40..50);
-    assert_eq!(one.claim_records("a", 50, 100, None).unwrap(), 50..100);
-    assert_eq!(two.claim_records("b", 1, 7, None).unwrap(), 0..1);
+    assert_eq!(
+        one.claim_records("a", 40, 100, Numbering::default())
+            .unwrap(),
+        0..40
+    );
+    assert_eq!(
+        two.claim_records("a", 10, 100, Numbering::default())
+            .unwrap(),
+        40..50
+    );
+    assert_eq!(
+        one.claim_records("a", 50, 100, Numbering::default())
+            .unwrap(),
+        50..100
+    );
+    assert_eq!(
+        two.claim_records("b", 1, 7, Numbering::default()).unwrap(),
+        0..1
+    );
     assert!(matches!(
-        two.claim_records("a", 1, 100, None).unwrap_err(),
+        two.claim_records("a", 1, 100, Numbering::default())
+            .unwrap_err(),
         LedgerError::PoolUsedUp { left: 0, .. }
     ));
     assert!(matches!(
-        two.claim_records("b", 1, 8, None).unwrap_err(),
+        two.claim_records("b", 1, 8, Numbering::default())
+            .unwrap_err(),
         LedgerError::OtherPool { known: 7, .. }
     ));
     let mut after = Ledger::open(&folder.file()).unwrap();
     assert_eq!(after.records_claimed("b").unwrap(), 1);
     assert_eq!(after.records_claimed("c").unwrap(), 0);
-    assert_eq!(after.claim_records("b", 6, 7, None).unwrap(), 1..7);
+    assert_eq!(
+        after
+            .claim_records("b", 6, 7, Numbering::default())
+            .unwrap(),
+        1..7
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use dpopt_privacy::{
-    Checkpoint, Curator, FilterKind, LatticeSum, Ledger, LedgerError, Refused, Which,
+    Checkpoint, Curator, FilterKind, LatticeSum, Ledger, LedgerError, Numbering, Refused, Which,
 };
 
 use dpopt_testkit::Draws;
@@ -448,7 +448,9 @@ fn a_checkpoint_is_whole_or_refused() {
     let path = lived_in(folder.path());
     let place = folder.path().join("checkpoint");
     let mut ledger = Ledger::open(&path).unwrap();
-    ledger.claim_records("all", 5, 9, None).unwrap();
+    ledger
+        .claim_records("all", 5, 9, Numbering::default())
+        .unwrap();
     let point = [1.0 / 3.0, -1e-300, 2.5e300];
     let checkpoint = ledger.checkpoint(&point, 17).unwrap();
     checkpoint.write(&place).unwrap();

@@ -6,8 +6,8 @@ use std::sync::Barrier;
 
 use dpopt_privacy::ledger::{Damage, RunState};
 use dpopt_privacy::{
-    Bound, ClipNorm, Curator, Event, FilterKind, LatticeSum, Ledger, LedgerError, Refused, Spend,
-    Which,
+    Bound, ClipNorm, Curator, Event, FilterKind, LatticeSum, Ledger, LedgerError, Numbering,
+    Refused, Spend, Which,
 };
 
 use crate::common::{self, bound, ledger, protected, z};
@@ -232,14 +232,23 @@ fn the_same_claim_after_a_rollback_is_another_history() {
     open(&path);
     let backup = std::fs::read(&path).unwrap();
     let mut first = open(&path);
-    assert_eq!(first.claim_records("a", 10, 100, None).unwrap(), 0..10);
+    assert_eq!(
+        first
+            .claim_records("a", 10, 100, Numbering::default())
+            .unwrap(),
+        0..10
+    );
     std::fs::write(&path, &backup).unwrap();
     assert_eq!(
-        open(&path).claim_records("a", 10, 100, None).unwrap(),
+        open(&path)
+            .claim_records("a", 10, 100, Numbering::default())
+            .unwrap(),
         0..10
     );
     assert!(matches!(
-        first.claim_records("a", 10, 100, None).unwrap_err(),
+        first
+            .claim_records("a", 10, 100, Numbering::default())
+            .unwrap_err(),
         LedgerError::Rewritten { line: 2, .. }
     ));
 }

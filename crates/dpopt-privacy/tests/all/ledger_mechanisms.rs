@@ -5,7 +5,7 @@ use std::path::Path;
 
 use dpopt_privacy::{
     Adjacency, Body, Bound, ClipNorm, Curator, Epsilon, Event, FilterKind, Ledger, LedgerError,
-    PoolError, PublicOrder, Refused, Spend, Which,
+    Numbering, Part, PoolError, PublicOrder, Refused, Spend, Which,
 };
 
 use crate::common::{delta, epsilon, protected, z};
@@ -57,14 +57,18 @@ fn a_pool_of_a_ledger_is_unread_where_earlier_runs_kept_to_theirs() {
         let open = || curator(&path, Adjacency::ReplaceOne, FilterKind::Gdp);
         let mut before = open();
         if of_ledger {
-            before.open_pool_of_ledger("census", 100, 30, None).unwrap();
+            before
+                .open_pool_of_ledger("census", 100, 30, Numbering::default())
+                .unwrap();
         } else {
             before.open_pool(100, 0).unwrap();
         }
         before.reserve(&Spend::Fixed(reserved)).unwrap();
         assert!(before.knows_unread());
         let mut after = open();
-        after.open_pool_of_ledger("census", 100, 30, None).unwrap();
+        after
+            .open_pool_of_ledger("census", 100, 30, Numbering::default())
+            .unwrap();
         assert_eq!(after.knows_unread(), unread);
         // The run before knows what it knew, and the one after too once it has reserved.
         after.reserve(&Spend::Fixed(share.clone())).unwrap();
@@ -83,7 +87,9 @@ fn a_pool_of_the_ledger_is_handed_out_once_over_all_runs() {
     let path = folder.path().join("ledger.jsonl");
     let open = || curator(&path, Adjacency::ReplaceOne, FilterKind::Gdp);
     let mut first = open();
-    first.open_pool_of_ledger("census", 100, 30, None).unwrap();
+    first
+        .open_pool_of_ledger("census", 100, 30, Numbering::default())
+        .unwrap();
     assert_eq!(first.take_slice(20).unwrap().positions(), 0..20);
     // The ten that are left are this run's, and no more.
     assert!(matches!(
@@ -95,19 +101,23 @@ fn a_pool_of_the_ledger_is_handed_out_once_over_all_runs() {
     ));
     // Another run, while the first is open and after it died.
     let mut second = open();
-    second.open_pool_of_ledger("census", 100, 50, None).unwrap();
+    second
+        .open_pool_of_ledger("census", 100, 50, Numbering::default())
+        .unwrap();
     assert_eq!(second.take_slice(50).unwrap().positions(), 30..80);
     drop((first, second));
     let mut third = open();
     assert!(matches!(
-        third.open_pool_of_ledger("census", 100, 21, None),
+        third.open_pool_of_ledger("census", 100, 21, Numbering::default()),
         Err(Refused::Ledger(LedgerError::PoolUsedUp { .. }))
     ));
     // A refusal claims nothing, and leaves the curator without a pool.
-    third.open_pool_of_ledger("census", 100, 20, None).unwrap();
+    third
+        .open_pool_of_ledger("census", 100, 20, Numbering::default())
+        .unwrap();
     assert_eq!(third.take_slice(20).unwrap().positions(), 80..100);
     assert!(matches!(
-        third.open_pool_of_ledger("other", 5, 5, None),
+        third.open_pool_of_ledger("other", 5, 5, Numbering::default()),
         Err(Refused::Pool(PoolError::Twice))
     ));
     assert_eq!(
@@ -118,26 +128,38 @@ fn a_pool_of_the_ledger_is_handed_out_once_over_all_runs() {
     );
 }
 
-/// Positions of two orders are other records: after a restart, too, and of those that the ledger handed out.
+/// Positions of two orders are other records, and so are those of two parts: after a restart, too, and of those that the ledger handed out.
 #[test]
-fn a_pool_of_the_ledger_is_of_one_order() {
+fn a_pool_of_the_ledger_is_of_one_numbering() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.jsonl");
     let open = || curator(&path, Adjacency::ReplaceOne, FilterKind::Gdp);
     let (seed, run) = (7, 1);
-    let ours = Some(PublicOrder { seed, run });
+    let [left, held] = Part::of_split(140, 40, 1);
+    let of = |seed, run, part| Numbering {
+        order: Some(PublicOrder { seed, run }),
+        part: Some(part),
+    };
+    let ours = of(seed, run, left);
     let others = [
-        None,
-        Some(PublicOrder { seed: 8, run }),
-        Some(PublicOrder { seed, run: 2 }),
+        Numbering::default(),
+        Numbering {
+            order: None,
+            ..ours
+        },
+        Numbering { part: None, ..ours },
+        of(8, run, left),
+        of(seed, 2, left),
+        of(seed, run, held),
+        of(seed, run, Part::of_split(140, 40, 2)[0]),
     ];
     open().open_pool_of_ledger("census", 100, 30, ours).unwrap();
     for other in others {
         let refused = open().open_pool_of_ledger("census", 100, 30, other);
-        let Err(Refused::Ledger(LedgerError::OtherOrder { asked, known, .. })) = refused else {
-            panic!("another order");
+        let Err(Refused::Ledger(LedgerError::OtherNumbering { asked, known, .. })) = refused else {
+            panic!("another numbering");
         };
-        assert_eq!((asked, known), (other, ours));
+        assert_eq!((*asked, *known), (other, ours));
     }
     let mut second = open();
     second.open_pool_of_ledger("census", 100, 30, ours).unwrap();
@@ -148,21 +170,23 @@ fn a_pool_of_the_ledger_is_of_one_order() {
     second.reserve(&Spend::Fixed(each)).unwrap();
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 2).unwrap();
     for other in others {
-        let body = Body::of(100).in_order(other);
+        let body = Body::of(100).numbered(other);
         let granted = second.grant(Which::Next(10), body, bound, z(50.0));
         assert!(matches!(
             granted.err(),
-            Some(Refused::Pool(PoolError::OtherOrder { .. }))
+            Some(Refused::Pool(PoolError::OtherNumbering { .. }))
         ));
     }
-    let body = Body::of(100).in_order(ours);
+    let body = Body::of(100).numbered(ours);
     let ticket = second.grant(Which::Next(10), body, bound, z(50.0)).unwrap();
     assert_eq!(ticket.sample().slice().unwrap().positions(), 30..40);
     // And the other way round: the table's order is one, too.
-    open().open_pool_of_ledger("plain", 100, 30, None).unwrap();
+    open()
+        .open_pool_of_ledger("plain", 100, 30, Numbering::default())
+        .unwrap();
     assert!(matches!(
         open().open_pool_of_ledger("plain", 100, 30, ours),
-        Err(Refused::Ledger(LedgerError::OtherOrder { .. }))
+        Err(Refused::Ledger(LedgerError::OtherNumbering { .. }))
     ));
 }
 
@@ -170,14 +194,14 @@ fn a_pool_of_the_ledger_is_of_one_order() {
 fn a_pool_of_the_ledger_needs_a_ledger_and_fixed_positions() {
     let mut alone = Curator::protected(Adjacency::ReplaceOne).unwrap();
     assert!(matches!(
-        alone.open_pool_of_ledger("a", 10, 10, None),
+        alone.open_pool_of_ledger("a", 10, 10, Numbering::default()),
         Err(Refused::Pool(PoolError::NoLedger))
     ));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ledger.jsonl");
     let mut insertions = curator(&path, Adjacency::AddRemove, FilterKind::Gdp);
     assert!(matches!(
-        insertions.open_pool_of_ledger("a", 10, 10, None),
+        insertions.open_pool_of_ledger("a", 10, 10, Numbering::default()),
         Err(Refused::Pool(PoolError::Adjacency { .. }))
     ));
 }

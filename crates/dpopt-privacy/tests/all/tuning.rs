@@ -36,7 +36,7 @@ fn release(curator: &mut Curator, body: Body, noise: f64) -> Result<Vec<f64>, Re
 }
 
 fn of_part(part: Part) -> Body {
-    Body::of(5).of_part(Some(part))
+    Body::of(5).numbered(part.into())
 }
 
 fn reserved(shape: f64) -> (TuningInParts, Curator) {

@@ -106,7 +106,7 @@ fn canary(name: &str, shape: f64) -> Result<Canary, CheckError> {
                 let bound = bound(1).map_err(|_| dpopt_privacy::Refused::InnerRun)?;
                 let mut sum = LatticeSum::new(bound);
                 sum.add_scaled(if world == World::In { 1.0 } else { -1.0 }, &[1.0]);
-                let body = Body::of(ROWS as u64 - HELD).of_part(Some(parts[0]));
+                let body = Body::of(ROWS as u64 - HELD).numbered(parts[0].into());
                 let ticket = inner.train.grant(Which::All, body, bound, one)?;
                 inner.train.redeem(ticket, sum)
             });
