@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::cargo::cargo;
 use crate::census::Table;
-use crate::validate::cargo;
 use crate::{census, peers};
 
 /// What was asked for.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::validate::cargo;
+use crate::cargo::cargo;
 
 /// A table: the program that prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

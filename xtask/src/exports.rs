@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::cargo::cargo;
 use crate::peers;
-use crate::validate::cargo;
 
 const SCRIPT: &str = "benches/peers/exports.py";
 const PAGE: &str = "docs/paperwork.md";

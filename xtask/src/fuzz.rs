@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::validate::cargo;
+use crate::cargo::cargo;
 
 /// The parsers, as the tests are called.
 const PARSERS: [(&str, &str); 8] = [

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::validate::cargo;
+use crate::cargo::cargo;
 
 /// Runs with each set of flags.
 const RUNS: usize = 3;

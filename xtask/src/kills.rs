@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::validate::cargo;
+use crate::cargo::cargo;
 
 /// Runs them; an error where a ledger said less than was released, or too much was lost.
 pub(crate) fn run(root: &Path) -> Result<(), String> {

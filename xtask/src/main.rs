@@ -13,6 +13,7 @@
 
 mod audit;
 mod bench;
+mod cargo;
 mod census;
 mod exports;
 mod fuzz;
@@ -20,6 +21,7 @@ mod groups;
 mod help;
 mod kills;
 mod peers;
+mod python;
 mod report;
 mod theory;
 mod tidy;
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
         ["verify-rates", options @ ..] => {
             theory::run(&repository_root(), "release", "verify_rates", options)
         }
+        ["python"] => python::test(&repository_root()),
+        ["wheel"] => python::wheel(&repository_root()),
         ["tidy"] => tidy::run(&repository_root()),
         ["tidy", "circles"] => tidy::circles(&repository_root()),
         [] | ["help" | "--help" | "-h"] => help::run(),

@@ -6,7 +6,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use serde_json::Value;
 
-use crate::validate::cargo;
+use crate::cargo::cargo;
 
 /// The script that times them.
 const SCRIPT: &str = "benches/peers/peers.py";

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::validate::cargo;
+use crate::cargo::cargo;
 
 /// Flags of every call.
 const FLAGS: [&str; 12] = [

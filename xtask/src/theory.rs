@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::validate::cargo;
+use crate::cargo::cargo;
 
 /// Runs an example of `dpopt-theory` in this profile, output and errors straight through.
 pub(crate) fn run<W: AsRef<OsStr>>(

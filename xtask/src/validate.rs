@@ -1,10 +1,11 @@
 //! `cargo xtask validate`: exactly what CI runs, in order, up to the first failure.
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
+use crate::cargo::cargo;
+use crate::python;
 use crate::tidy::{self, TEST_COMMAND};
 
 /// The short form of `cargo xtask verify-rates`.
@@ -15,7 +16,7 @@ const AUDIT_COMMAND: &str = "example audit --quick";
 
 /// One thing that must succeed.
 struct Step {
-    /// `tidy`, which runs in this process, a cargo command line, or `example` and the name of one that the tests built:
+    /// `tidy` and `python`, which run in this process, a cargo command line, or `example` and the name of one that the tests built:
     /// asking cargo for it alone would build everything again, with the features of one package.
     line: &'static str,
     /// Environment variables for this step alone.
@@ -26,7 +27,7 @@ struct Step {
 const PLAIN_COMMAND: &str =
     "cargo test --quiet --profile plain -p dpopt-cli --test cli -- a_build_without";
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     plain("tidy"),
     plain("cargo fmt --all --check"),
     plain("cargo clippy --workspace --all-targets --all-features -- -D warnings"),
@@ -38,6 +39,7 @@ const STEPS: [Step; 10] = [
     },
     plain(TEST_COMMAND),
     plain(PLAIN_COMMAND),
+    plain("python"),
     plain(RATES_COMMAND),
     plain(AUDIT_COMMAND),
 ];
@@ -58,6 +60,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     let start = Instant::now();
     each(&STEPS, |step| match step.line {
         "tidy" => tidy::run(root),
+        "python" => python::test(root),
         ALONE => tidy::libraries(root)?
             .iter()
             .try_for_each(|library| spawn(step, library, root)),
@@ -133,11 +136,6 @@ fn command(step: &Step, library: &str, root: &Path) -> Result<Command, String> {
         .current_dir(root)
         .stdin(Stdio::null());
     Ok(command)
-}
-
-/// The cargo that started this task.
-pub(crate) fn cargo() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ enum May {
 
 /// The layers of `docs/architecture.md`. An arrow that is not here does not exist; adding one
 /// means editing that document too.
-const LAYERS: [(&str, May); 17] = [
+const LAYERS: [(&str, May); 18] = [
     ("dpopt-lanes", May::Only(&[])),
     ("dpopt-linalg", May::Only(&["dpopt-lanes"])),
     ("dpopt-accounting", May::Only(&[])),
@@ -94,6 +94,7 @@ const LAYERS: [(&str, May); 17] = [
     ),
     ("dpopt-report", May::Only(&[])),
     ("dpopt-cli", May::Only(&["dpopt", "dpopt-report"])),
+    ("dpopt-python", May::Only(&["dpopt"])),
     ("xtask", May::Anything),
     ("dpopt-benches", May::Anything),
     (TESTKIT, May::Only(&[])),

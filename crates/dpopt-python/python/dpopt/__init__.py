@@ -1,0 +1,39 @@
+"""Nonconvex optimisation under differential privacy.
+
+Accounting needs NumPy alone; the estimators are made for scikit-learn and work without it.
+"""
+
+from importlib import import_module
+
+from ._dpopt import Event, Ledger, __version__, losses, solvers
+from .accounting import (
+    Statement,
+    account,
+    attacker,
+    delta,
+    epsilon,
+    from_dp_accounting,
+    noise_multiplier,
+    steps,
+    to_dp_accounting,
+)
+from .errors import AccountingError, BudgetError, DataError, DPUserError, Error, PlanError
+
+_TABLES = ("PrivateClassifier", "PrivateMLPClassifier", "PrivateRegressor")
+
+__all__ = [
+    "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "PlanError", "Statement", "__version__",
+    "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers", "steps",
+    "to_dp_accounting", *_TABLES,
+]  # fmt: skip
+
+
+def __getattr__(name):
+    # scikit-learn takes a second to import, and accounting does not need it.
+    if name in _TABLES:
+        return getattr(import_module("._tables", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,0 +1,28 @@
+//! The native half of the Python package `dpopt`: events and accountants, tables and their training.
+//!
+//! It has no logic of its own: what is public is checked and planned by the crates behind `dpopt`, and records go from an array straight
+//! into a [`dpopt::oracle::PrivateData`]. Python has no way back to them.
+
+mod accounting;
+mod errors;
+mod table;
+mod train;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _dpopt {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::accounting::{PyEvent, calibrate_noise, calibrate_steps, delta, epsilon, trade_off};
+    #[pymodule_export]
+    use super::table::Table;
+    #[pymodule_export]
+    use super::train::{Ledger, losses, outputs, plan, solvers, train};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

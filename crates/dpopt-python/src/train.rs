@@ -1,0 +1,499 @@
+//! Planning and training of models whose losses the library knows.
+
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use dpopt::linalg::Row;
+use dpopt::nonconvex::{
+    Budget, Choice, ExtraFacts, GlmRun, Limits, Plan, PublicFacts, Release, SOLVERS, Solver, Stop,
+    TypicalConstants, auto, solver,
+};
+use dpopt::oracle::{Activation, Constants, Convexity, Glm, Head, Mlp, PrivateData, Softmax};
+use dpopt::privacy::{Adjacency, ClipNorm, Curator, FilterKind, Ledger as Book};
+use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
+use pyo3::prelude::*;
+
+use crate::accounting::{PyEvent, adjacency_of, delta_of, epsilon_of, named};
+use crate::errors::{self, user};
+use crate::table::Table;
+
+/// As the command: solvers that state no bound stop here, which bounds the running time.
+const STEPS: u64 = 2_000;
+/// As the command: a run that is cut has a worse bound.
+const STEPS_WITH_BOUND: u64 = 100_000;
+
+/// What is trained on which public facts.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Task {
+    /// A scalar loss, or `softmax`.
+    loss: String,
+    /// Of softmax.
+    classes: usize,
+    /// Units of the hidden layers; none: a linear score.
+    hidden: Vec<usize>,
+    activation: String,
+    /// Of the weights that a perceptron starts from.
+    seed: u64,
+    row_norm: f64,
+    /// Labels are cut there.
+    label_bound: Option<f64>,
+    /// Public number of records: required under add-remove, and of a plan without records.
+    records: Option<u64>,
+    epsilon: f64,
+    delta: f64,
+    adjacency: String,
+    solver: String,
+    max_steps: Option<u64>,
+}
+
+/// What is fitted.
+enum Model {
+    One(Glm),
+    Classes(Softmax),
+    Perceptron(Mlp, Heads),
+}
+
+/// How outputs are compared with labels.
+#[derive(Clone, Copy)]
+enum Heads {
+    One(Glm),
+    Classes(Softmax),
+}
+
+impl Heads {
+    fn constants(self, scale: f64, label_bound: Option<f64>) -> Constants {
+        match self {
+            Heads::One(loss) => loss.constants_within(scale, label_bound),
+            Heads::Classes(classes) => classes.constants(scale),
+        }
+    }
+}
+
+impl Model {
+    fn of(task: &Task, inputs: usize) -> PyResult<Self> {
+        let head =
+            if task.loss == "softmax" {
+                let softmax = Softmax::new(task.classes).ok_or_else(|| {
+                    user(format!(
+                        "{} classes; softmax needs two at least",
+                        task.classes
+                    ))
+                })?;
+                Heads::Classes(softmax)
+            } else {
+                Heads::One(task.loss.parse().map_err(|error| {
+                    user(format!("{error}: {:?}; see dpopt.losses()", task.loss))
+                })?)
+            };
+        if task.hidden.is_empty() {
+            return Ok(match head {
+                Heads::One(loss) => Model::One(loss),
+                Heads::Classes(classes) => Model::Classes(classes),
+            });
+        }
+        let (of, outputs) = match head {
+            Heads::One(loss) => (Head::Scalar(loss), 1),
+            Heads::Classes(classes) => (Head::Softmax, classes.classes()),
+        };
+        let mut sizes = vec![inputs];
+        sizes.extend_from_slice(&task.hidden);
+        sizes.push(outputs);
+        let activation: Activation = named(&task.activation)?;
+        let mlp = Mlp::new(&sizes, activation, of).map_err(user)?;
+        Ok(Model::Perceptron(mlp, head))
+    }
+
+    fn dim(&self, inputs: usize) -> usize {
+        match self {
+            Model::One(_) => inputs,
+            Model::Classes(classes) => inputs.saturating_mul(classes.classes()),
+            Model::Perceptron(mlp, _) => mlp.parameters(),
+        }
+    }
+
+    /// A perceptron has no Lipschitz constant: it starts where all outputs are 0, and that bounds its gap.
+    fn constants(&self, row_norm: f64, label_bound: Option<f64>) -> Constants {
+        match self {
+            Model::One(loss) => Heads::One(*loss).constants(row_norm, label_bound),
+            Model::Classes(classes) => classes.constants(row_norm),
+            Model::Perceptron(_, head) => {
+                let gap = head.constants(1.0, label_bound).initial_gap;
+                Constants::new(f64::INFINITY, f64::INFINITY, gap, Convexity::Nonconvex)
+            }
+        }
+    }
+
+    /// What planners without a bound take for units.
+    fn typical(&self, row_norm: f64) -> Option<TypicalConstants> {
+        let Model::Perceptron(mlp, head) = self else {
+            return None;
+        };
+        let row_norm = mlp.typical_slope(row_norm);
+        let constants = head.constants(row_norm, None);
+        Some(TypicalConstants {
+            lipschitz: constants.lipschitz,
+            smoothness: constants.smoothness,
+            row_norm,
+        })
+    }
+
+    fn outputs(&self, row: Row<'_>, weights: &[f64]) -> Vec<f64> {
+        match self {
+            Model::One(_) => vec![row.dot(weights)],
+            Model::Classes(classes) => classes.outputs(row, weights),
+            Model::Perceptron(mlp, _) => mlp.outputs_of(row, weights),
+        }
+    }
+
+    fn run<'a>(self, data: &'a PrivateData, curator: Curator) -> GlmRun<'a> {
+        match self {
+            Model::One(loss) => GlmRun::new(data, loss, curator),
+            Model::Classes(classes) => GlmRun::of_classes(data, classes, curator),
+            Model::Perceptron(mlp, _) => GlmRun::of_perceptron(data, mlp, curator),
+        }
+    }
+}
+
+/// A task with everything public checked.
+struct Checked {
+    model: Model,
+    facts: PublicFacts,
+    extra: ExtraFacts,
+    budget: Budget,
+    /// None: by the rule of the library.
+    solver: Option<&'static Solver>,
+    max_steps: Option<u64>,
+    row_norm: ClipNorm,
+    label_bound: Option<ClipNorm>,
+}
+
+impl Task {
+    fn check(&self, inputs: usize, records: u64) -> PyResult<Checked> {
+        let adjacency: Adjacency = adjacency_of(&self.adjacency)?;
+        let row_norm = ClipNorm::new(self.row_norm).map_err(errors::unit)?;
+        let bound = self.label_bound.map(ClipNorm::new);
+        let label_bound = bound.transpose().map_err(errors::unit)?;
+        let model = Model::of(self, inputs)?;
+        let constants = model.constants(self.row_norm, self.label_bound);
+        let facts = PublicFacts {
+            records,
+            dim: model.dim(inputs),
+            adjacency,
+            lipschitz: constants.lipschitz,
+            smoothness: constants.smoothness,
+            initial_gap: constants.initial_gap,
+            row_norm: self.row_norm,
+            convexity: constants.convexity,
+        };
+        match &model {
+            Model::Perceptron(..) => facts.check_clipped(),
+            _ => facts.check_lipschitz(),
+        }
+        .map_err(errors::no_plan)?;
+        let mut extra = ExtraFacts::default();
+        extra.typical = model.typical(self.row_norm);
+        let solver = match self.solver.as_str() {
+            "auto" => None,
+            name => Some(solver(name).map_err(user)?),
+        };
+        if let (Some(solver), Model::Perceptron(..)) = (solver, &model)
+            && !solver.needs.no_constants
+        {
+            let able = SOLVERS.iter().filter(|solver| solver.needs.no_constants);
+            let able: Vec<&str> = able.map(|solver| solver.name).collect();
+            return Err(user(format!(
+                "{solver} is planned by a Lipschitz constant, and a perceptron has none; take auto or one of {}",
+                able.join(", ")
+            )));
+        }
+        Ok(Checked {
+            model,
+            facts,
+            extra,
+            budget: Budget {
+                epsilon: epsilon_of(self.epsilon)?,
+                delta: delta_of(self.delta)?,
+            },
+            solver,
+            max_steps: self.max_steps,
+            row_norm,
+            label_bound,
+        })
+    }
+}
+
+impl Checked {
+    fn cap(&self, solver: &Solver) -> Limits {
+        Limits::steps(self.max_steps.unwrap_or(if solver.states_a_bound() {
+            STEPS_WITH_BOUND
+        } else {
+            STEPS
+        }))
+    }
+
+    /// The plan, and why its solver was picked.
+    fn plan(&self) -> Result<(Box<dyn Plan>, Option<String>), dpopt::nonconvex::PlanError> {
+        let (facts, extra, budget) = (&self.facts, &self.extra, &self.budget);
+        if let Some(solver) = self.solver {
+            return Ok((solver.plan(facts, extra, budget, &self.cap(solver))?, None));
+        }
+        let most = Limits::steps(self.max_steps.unwrap_or(STEPS_WITH_BOUND));
+        let Choice {
+            solver,
+            plan,
+            reason,
+            ..
+        } = auto(facts, extra, budget, &most)?;
+        let cap = self.cap(solver);
+        let plan = if plan.steps() > cap.max_steps {
+            solver.plan(facts, extra, budget, &cap)?
+        } else {
+            plan
+        };
+        Ok((plan, Some(reason.to_string())))
+    }
+}
+
+/// A plan, as Python sees it: public numbers.
+#[derive(IntoPyObject)]
+pub(crate) struct Planned {
+    solver: String,
+    reason: Option<String>,
+    steps: u64,
+    passes: f64,
+    clip: f64,
+    bound: Option<String>,
+    trivial_bound: f64,
+    warning: Option<String>,
+    event: PyEvent,
+    dim: usize,
+}
+
+impl Planned {
+    fn new(plan: &dyn Plan, reason: Option<String>) -> PyResult<Self> {
+        let facts = plan.facts();
+        Ok(Self {
+            solver: plan.name().to_owned(),
+            reason,
+            steps: plan.steps(),
+            passes: plan.gradients() / facts.records as f64,
+            clip: plan.clip(),
+            bound: plan.bound().map(|bound| as_json(&bound)).transpose()?,
+            trivial_bound: plan.trivial_bound(),
+            warning: plan.warning(plan.trivial_bound()),
+            event: PyEvent(plan.spend().event().clone()),
+            dim: plan.dim(),
+        })
+    }
+}
+
+/// What a training ended with.
+#[derive(IntoPyObject)]
+pub(crate) struct Trained<'py> {
+    plan: Planned,
+    weights: Bound<'py, PyArray1<f64>>,
+    stop: String,
+    steps: u64,
+    bound: Option<String>,
+    returned_start: bool,
+    epsilon: f64,
+    accountant: String,
+    event: PyEvent,
+    rests_on: Vec<String>,
+}
+
+/// A budget on disk that all runs on the same records share. Opened anew by each training.
+#[pyclass(frozen, name = "Ledger", module = "dpopt")]
+pub(crate) struct Ledger {
+    path: PathBuf,
+}
+
+#[pymethods]
+impl Ledger {
+    /// Opens a ledger, or makes one with these terms: the total budget, and how costs add up (gdp, zcdp or rdp).
+    #[new]
+    #[pyo3(signature = (path, *, epsilon=None, delta=None, adjacency=None, filter="gdp"))]
+    fn new(
+        path: PathBuf,
+        epsilon: Option<f64>,
+        delta: Option<f64>,
+        adjacency: Option<&str>,
+        filter: &str,
+    ) -> PyResult<Self> {
+        let opened = match (epsilon, delta, adjacency) {
+            (None, None, None) => Book::open(&path),
+            (Some(epsilon), Some(delta), Some(adjacency)) => Book::open_or_create(
+                &path,
+                epsilon_of(epsilon)?,
+                delta_of(delta)?,
+                adjacency_of(adjacency)?,
+                named::<FilterKind>(filter)?,
+            ),
+            _ => {
+                return Err(user(
+                    "the terms of a ledger are epsilon, delta and adjacency: give all three, or none for one that exists",
+                ));
+            }
+        };
+        opened.map_err(errors::ledger)?;
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// Its terms, its runs and what is left of it, as JSON.
+    fn report_json(&self) -> PyResult<String> {
+        as_json(&Book::report(&self.path).map_err(errors::ledger)?)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("dpopt.Ledger({:?})", self.path)
+    }
+}
+
+/// Names of the solvers that a task may ask for.
+#[pyfunction]
+pub(crate) fn solvers() -> Vec<&'static str> {
+    SOLVERS.iter().map(|solver| solver.name).collect()
+}
+
+/// Names of the scalar losses; `softmax` is the one of several classes.
+#[pyfunction]
+pub(crate) fn losses() -> Vec<String> {
+    Glm::ALL.iter().map(ToString::to_string).collect()
+}
+
+/// Plans a training on so many inputs: from public facts, without a record.
+#[pyfunction]
+pub(crate) fn plan(py: Python<'_>, task: Task, inputs: usize) -> PyResult<Planned> {
+    let records = task
+        .records
+        .ok_or_else(|| user("a plan needs the number of records"))?;
+    let checked = task.check(inputs, records)?;
+    let (plan, reason) = py.detach(|| checked.plan()).map_err(errors::no_plan)?;
+    Planned::new(&*plan, reason)
+}
+
+/// Plans, pays and trains. `progress` is called with the step and the number of steps after each release.
+#[pyfunction]
+pub(crate) fn train<'py>(
+    py: Python<'py>,
+    table: &mut Table,
+    task: Task,
+    threads: Option<NonZeroUsize>,
+    ledger: Option<&Ledger>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Trained<'py>> {
+    let inputs = table.columns();
+    let adjacency = adjacency_of(&task.adjacency)?;
+    let rows = table.rows_if_public(adjacency);
+    let records = rows.or(task.records).ok_or_else(|| {
+        user("under add-remove the number of records is secret: give a public one, records=")
+    })?;
+    let checked = task.check(inputs, records)?;
+    let (plan, reason) = py.detach(|| checked.plan()).map_err(errors::no_plan)?;
+    let declared = task.records.filter(|_| rows.is_none());
+    let mut data = table.protect(checked.row_norm, adjacency, declared)?;
+    if let Some(bound) = checked.label_bound {
+        data = data.with_label_bound(bound);
+    }
+    let mut curator = Curator::protected(adjacency).map_err(errors::refused)?;
+    if let Some(ledger) = ledger {
+        let book = Book::open(&ledger.path).map_err(errors::ledger)?;
+        curator = curator.with_ledger(book).map_err(errors::ledger)?;
+    }
+    let threads = threads.or_else(|| std::thread::available_parallelism().ok());
+    let start = match &checked.model {
+        Model::Perceptron(mlp, _) => Some(mlp.start(task.row_norm, task.seed)),
+        _ => None,
+    };
+    // An exception that a release raised: the run ends, its books are kept, and then it goes on.
+    let mut raised: Option<PyErr> = None;
+    let mut observer = |release: &Release<'_>| {
+        let (step, steps) = (release.step, release.steps);
+        let told = Python::attach(|py| {
+            py.check_signals()?;
+            match &progress {
+                Some(progress) => progress.call1(py, (step, steps)).map(|_| ()),
+                None => Ok(()),
+            }
+        });
+        match told {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                raised = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    };
+    let delta = checked.budget.delta;
+    let ended = py.detach(|| {
+        let run = checked.model.run(&data, curator);
+        let run = run
+            .with_threads(threads.unwrap_or(NonZeroUsize::MIN))
+            .starting_at(start.as_deref());
+        run.run(&*plan, &mut observer)
+    });
+    let (outcome, curator) = ended.map_err(errors::run)?;
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    let guarantee = curator.guarantee(delta).map_err(errors::refused)?;
+    Ok(Trained {
+        plan: Planned::new(&*plan, reason)?,
+        bound: outcome.bound().map(|bound| as_json(&bound)).transpose()?,
+        returned_start: outcome.returned_start(),
+        stop: stop_in_words(outcome.stop)?,
+        steps: outcome.steps,
+        weights: PyArray1::from_vec(py, outcome.point),
+        epsilon: guarantee.epsilon(),
+        accountant: guarantee.accountant().to_string(),
+        event: PyEvent(guarantee.event().clone()),
+        rests_on: guarantee
+            .rests_on()
+            .iter()
+            .map(|&on| on.to_owned())
+            .collect(),
+    })
+}
+
+/// What a trained model says of rows, one row of outputs for each: scores, of softmax one for each class.
+#[pyfunction]
+pub(crate) fn outputs<'py>(
+    py: Python<'py>,
+    table: &mut Table,
+    task: Task,
+    weights: PyReadonlyArray1<'py, f64>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let inputs = table.columns();
+    let model = Model::of(&task, inputs)?;
+    let weights = weights.as_array().to_vec();
+    if weights.len() != model.dim(inputs) {
+        return Err(user(format!(
+            "{} weights, and the model has {}",
+            weights.len(),
+            model.dim(inputs)
+        )));
+    }
+    let design = table.bounded(ClipNorm::new(task.row_norm).map_err(errors::unit)?)?;
+    let rows: Vec<Vec<f64>> = py.detach(|| {
+        let row = |i| model.outputs(design.row(i), &weights);
+        (0..design.rows()).map(row).collect()
+    });
+    PyArray2::from_vec2(py, &rows).map_err(user)
+}
+
+fn as_json(value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(user)
+}
+
+fn stop_in_words(stop: Stop) -> PyResult<String> {
+    let word = serde_json::to_value(stop).map_err(user)?;
+    Ok(word.as_str().unwrap_or_default().to_owned())
+}

@@ -1,0 +1,130 @@
+//! `cargo xtask python`: the Python package built, put beside its extension and tested. `cargo xtask wheel`: the package as a wheel.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cargo::cargo;
+use crate::peers;
+
+const PACKAGE: &str = "crates/dpopt-python";
+/// As cargo names the extension, and as an interpreter looks for it.
+const BUILT: &str = if cfg!(windows) {
+    "_dpopt.dll"
+} else if cfg!(target_os = "macos") {
+    "lib_dpopt.dylib"
+} else {
+    "lib_dpopt.so"
+};
+const FOUND: &str = if cfg!(windows) {
+    "_dpopt.pyd"
+} else {
+    "_dpopt.abi3.so"
+};
+
+/// Tests the package. Without an interpreter it says so and passes: nothing else here needs one.
+pub(crate) fn test(root: &Path) -> Result<(), String> {
+    let target = target(root);
+    let Some(python) = environment(root, &target)? else {
+        println!("python: NOT TESTED, there is no python3 here");
+        return Ok(());
+    };
+    command(
+        Command::new(cargo())
+            .args([
+                "build",
+                "--quiet",
+                "--profile",
+                "plain",
+                "-p",
+                "dpopt-python",
+            ])
+            .current_dir(root),
+        "the extension could not be built",
+    )?;
+    let stage = target.join("python-package");
+    let _ = std::fs::remove_dir_all(&stage);
+    let package = stage.join("dpopt");
+    let failed = |error: std::io::Error| format!("{}: {error}", package.display());
+    std::fs::create_dir_all(&package).map_err(failed)?;
+    let sources = root.join(PACKAGE).join("python/dpopt");
+    for entry in std::fs::read_dir(&sources).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), package.join(entry.file_name())).map_err(failed)?;
+        }
+    }
+    std::fs::copy(target.join("plain").join(BUILT), package.join(FOUND)).map_err(failed)?;
+    command(
+        Command::new(python)
+            .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
+            .arg(root.join(PACKAGE).join("tests"))
+            .env("PYTHONPATH", &stage)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .current_dir(&stage),
+        "a test of the Python package failed",
+    )
+}
+
+/// Builds a wheel for the stable interface.
+pub(crate) fn wheel(root: &Path) -> Result<(), String> {
+    let target = target(root);
+    let python = environment(root, &target)?.ok_or("a wheel needs python3")?;
+    let wheels = target.join("wheels");
+    command(
+        Command::new(python)
+            .args(["-m", "maturin", "build", "--release", "--out"])
+            .arg(&wheels)
+            .current_dir(root.join(PACKAGE))
+            .env_remove("PYO3_NO_PYTHON"),
+        "the wheel could not be built",
+    )
+}
+
+fn target(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// The interpreter of an environment with the pinned packages, made where there is none; none without a python3.
+fn environment(root: &Path, target: &Path) -> Result<Option<PathBuf>, String> {
+    let venv = target.join("python");
+    let pinned = root.join(PACKAGE).join("requirements.txt");
+    let text = std::fs::read(&pinned).map_err(|error| format!("{}: {error}", pinned.display()))?;
+    let done = venv.join("requirements.txt");
+    if std::fs::read(&done).is_ok_and(|made| made == text) {
+        return peers::interpreter(&venv)
+            .map(Some)
+            .map_err(|error| error.to_string());
+    }
+    let _ = std::fs::remove_dir_all(&venv);
+    let made = Command::new("python3")
+        .args(["-m", "venv"])
+        .arg(&venv)
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        return Ok(None);
+    }
+    let python = peers::interpreter(&venv).map_err(|error| error.to_string())?;
+    command(
+        Command::new(&python)
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "-r",
+            ])
+            .arg(&pinned),
+        "the pinned packages could not be installed",
+    )?;
+    std::fs::write(&done, text).map_err(|error| format!("{}: {error}", done.display()))?;
+    Ok(Some(python))
+}
+
+fn command(command: &mut Command, failed: &str) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{failed}: {status}")),
+        Err(error) => Err(format!("{failed}: {error}")),
+    }
+}
