@@ -5,6 +5,7 @@
 
 mod accounting;
 mod errors;
+mod steps;
 mod table;
 mod train;
 
@@ -16,6 +17,8 @@ mod _dpopt {
 
     #[pymodule_export]
     use super::accounting::{PyEvent, calibrate_noise, calibrate_steps, delta, epsilon, trade_off};
+    #[pymodule_export]
+    use super::steps::Steps;
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use dpopt::linalg::Row;
 use dpopt::nonconvex::{
@@ -310,6 +310,12 @@ pub(crate) struct Ledger {
     path: PathBuf,
 }
 
+impl Ledger {
+    pub(crate) fn at(&self) -> &Path {
+        &self.path
+    }
+}
+
 #[pymethods]
 impl Ledger {
     /// Opens a ledger, or makes one with these terms: the total budget, and how costs add up (gdp, zcdp or rdp).
@@ -408,7 +414,7 @@ pub(crate) fn train<'py>(
         let book = Book::open(&ledger.path).map_err(errors::ledger)?;
         curator = curator.with_ledger(book).map_err(errors::ledger)?;
     }
-    let threads = threads.or_else(|| std::thread::available_parallelism().ok());
+    let threads = self::threads(threads);
     let start = match &checked.model {
         Model::Perceptron(mlp, _) => Some(mlp.start(task.row_norm, task.seed)),
         _ => None,
@@ -435,9 +441,7 @@ pub(crate) fn train<'py>(
     let delta = checked.budget.delta;
     let ended = py.detach(|| {
         let run = checked.model.run(&data, curator);
-        let run = run
-            .with_threads(threads.unwrap_or(NonZeroUsize::MIN))
-            .starting_at(start.as_deref());
+        let run = run.with_threads(threads).starting_at(start.as_deref());
         run.run(&*plan, &mut observer)
     });
     let (outcome, curator) = ended.map_err(errors::run)?;
@@ -487,6 +491,12 @@ pub(crate) fn outputs<'py>(
         (0..design.rows()).map(row).collect()
     });
     PyArray2::from_vec2(py, &rows).map_err(user)
+}
+
+/// All processors where nobody says otherwise: results do not depend on it.
+pub(crate) fn threads(asked: Option<NonZeroUsize>) -> NonZeroUsize {
+    let all = || std::thread::available_parallelism().ok();
+    asked.or_else(all).unwrap_or(NonZeroUsize::MIN)
 }
 
 fn as_json(value: &impl serde::Serialize) -> PyResult<String> {

@@ -70,6 +70,28 @@ def test_two_forked_children_draw_their_own_noise():
     assert first != second
 
 
+def test_a_forked_child_can_not_go_on_with_the_steps_of_its_parent():
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    # Both would draw the same noise.
+    code = (
+        "import os, dpopt, numpy as np\n"
+        "of = dpopt.PrivateSteps(records=3, dim=1, clip=1.0, steps=2, adjacency='zero-out', noise_multiplier=1.0)\n"
+        "of.draw()\n"
+        "pid = os.fork()\n"
+        "try:\n"
+        "    print('parent' if pid else 'child', len(of.release()), flush=True)\n"
+        "except dpopt.BudgetError:\n"
+        "    print('refused', flush=True)\n"
+        "if pid == 0:\n"
+        "    os._exit(0)\n"
+        "os.waitpid(pid, 0)\n"
+    )
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["parent 1", "refused"]
+
+
 def test_the_stubs_name_what_there_is():
     stubs = pathlib.Path(dpopt.__file__).with_name("_dpopt.pyi").read_text()
     named = {node.name for node in ast.parse(stubs).body if hasattr(node, "name")}

@@ -18,11 +18,12 @@ from .accounting import (
     to_dp_accounting,
 )
 from .errors import AccountingError, BudgetError, DataError, DPUserError, Error, PlanError
+from ._steps import PrivateSteps
 
 _TABLES = ("PrivateClassifier", "PrivateMLPClassifier", "PrivateRegressor")
 
 __all__ = [
-    "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "PlanError", "Statement", "__version__",
+    "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "PlanError", "PrivateSteps", "Statement", "__version__",
     "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers", "steps",
     "to_dp_accounting", *_TABLES,
 ]  # fmt: skip

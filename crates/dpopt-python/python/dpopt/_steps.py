@@ -1,0 +1,115 @@
+"""Private steps on gradients of one's own: of NumPy functions, of torch.func, of JAX."""
+
+import numpy as np
+
+from . import _dpopt
+from .accounting import Statement, _over_clip, noise_multiplier as _calibrated
+from .errors import DPUserError
+
+__all__ = ["PrivateSteps"]
+
+
+class PrivateSteps:
+    """Equal private steps: each draws records, adds up their clipped gradients exactly, and releases the mean with exact noise.
+
+    The whole of it is charged when the object is made. A step::
+
+        with PrivateSteps(records=n, dim=d, clip=1.0, epsilon=1.0, delta=1e-6, steps=1000, sampling_rate=0.01,
+                          adjacency="zero-out") as private:
+            for positions in private:
+                private.add(gradients(w, positions))     # one row for each of them
+                w -= rate * private.release()
+
+    ``records``: how many there are. Under add-remove it is secret, and ``public_records`` is what means divide by. ``clip``: the radius C that
+    each gradient is clipped to. Either ``epsilon`` and ``delta``, or ``noise_multiplier`` (over ``clip`` as in Opacus, unless
+    ``noise_over="sensitivity"``). ``sampling_rate=1``: every step reads all records.
+
+    Privacy. Adjacency and cost are stated; the clip is enforced on whatever numbers come in, a row that is not finite counts as zero, and a step
+    takes no more rows than were drawn. What is not enforced: row i is a function of the i-th drawn record and of public numbers alone.
+    Positions are secret: who is told them may use them for the gradients and nothing else. The mean is post-processed at will.
+    """
+
+    def __init__(
+        self,
+        *,
+        records,
+        dim,
+        clip,
+        steps,
+        adjacency,
+        epsilon=None,
+        delta=None,
+        noise_multiplier=None,
+        noise_over="clip",
+        sampling_rate=1.0,
+        public_records=None,
+        ledger=None,
+        threads=None,
+    ):
+        factor = _over_clip(adjacency, noise_over)
+        if (epsilon is None) == (noise_multiplier is None):
+            raise DPUserError("give epsilon= and delta=, or noise_multiplier=")
+        if epsilon is not None:
+            if delta is None:
+                raise DPUserError("epsilon= needs delta=")
+            noise_multiplier = factor * _calibrated(
+                epsilon=epsilon, delta=delta, adjacency=adjacency, steps=steps, sampling_rate=sampling_rate, noise_over="sensitivity"
+            )
+        self.noise_multiplier = float(noise_multiplier)
+        self.steps = int(steps)
+        self._delta = delta
+        self._left = self.steps
+        self._native = _dpopt.Steps(
+            records=records,
+            public_records=public_records,
+            dim=dim,
+            clip=clip,
+            noise_multiplier=self.noise_multiplier / factor,
+            sampling_rate=sampling_rate,
+            steps=steps,
+            adjacency=adjacency,
+            ledger=ledger,
+            threads=threads,
+        )
+
+    def __iter__(self):
+        while self._left:
+            yield self.draw()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.settle()
+
+    def draw(self):
+        """Positions of the records of the next step, rising."""
+        positions = self._native.draw()
+        self._left -= 1
+        return positions
+
+    def add(self, gradients):
+        """Adds gradients, rows in the order of the positions; in as many calls as memory asks for."""
+        gradients = np.asarray(gradients)
+        if gradients.dtype not in (np.float32, np.float64):
+            gradients = gradients.astype(np.float64)
+        if gradients.ndim != 2:
+            raise DPUserError(f"gradients have one row for each record: two dimensions, not {gradients.ndim}")
+        self._native.add(gradients)
+
+    def release(self):
+        """The mean gradient with its noise, of double precision. The step is paid for before it."""
+        return self._native.release()
+
+    def settle(self):
+        """Ends them; what was not used of the reservation goes back to the ledger. Returns the event of what was released."""
+        self._left = 0
+        return self._native.settle()
+
+    def guarantee(self, delta=None):
+        """What was reserved, as a :class:`dpopt.Statement`: it holds wherever the steps ended."""
+        delta = self._delta if delta is None else delta
+        if delta is None:
+            raise DPUserError("a guarantee needs delta=")
+        epsilon, accountant, event = self._native.guarantee(delta)
+        return Statement(epsilon, delta, self._native.adjacency, accountant, event)

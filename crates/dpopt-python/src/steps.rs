@@ -1,0 +1,280 @@
+//! Steps on gradients that Python computes: who is drawn, the clipped sum, the noise and the payment are the curator's.
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+
+use dpopt::privacy::{
+    Adjacency, Body, Bound as ClipBound, ClipNorm, Curator, Event, LatticeSum, Ledger as Book,
+    NoiseMultiplier, Positions, RowBound, SamplingRate, Spend, Ticket, Which,
+};
+use numpy::{Element, PyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+use crate::accounting::{PyEvent, adjacency_of, delta_of, noise};
+use crate::errors::{self, user};
+use crate::table::Dense;
+use crate::train::Ledger;
+
+/// Equal releases of clipped sums, reserved as a whole before the first.
+#[pyclass(frozen, name = "Steps", module = "dpopt._dpopt")]
+pub(crate) struct Steps {
+    public: Public,
+    state: Mutex<State>,
+}
+
+/// What every step is.
+struct Public {
+    records: u64,
+    public_records: u64,
+    adjacency: Adjacency,
+    bound: ClipBound,
+    noise: NoiseMultiplier,
+    rate: Option<SamplingRate>,
+}
+
+struct State {
+    curator: Curator,
+    step: Option<Step>,
+}
+
+/// A step whose records were drawn, and not all of whose contributions are there.
+struct Step {
+    ticket: Ticket,
+    sum: LatticeSum,
+    drawn: usize,
+    added: usize,
+}
+
+impl Public {
+    fn event(&self, steps: u64) -> Event {
+        let one = Event::gaussian(self.noise);
+        match self.rate {
+            Some(rate) => one.poisson_sampled(rate).repeated(steps),
+            None => one.repeated(steps),
+        }
+    }
+
+    fn which(&self) -> Which<'static> {
+        self.rate.map_or(Which::All, Which::Poisson)
+    }
+
+    fn body(&self) -> Body {
+        Body::declared(self.public_records, self.records)
+    }
+}
+
+impl Step {
+    fn add<T: Element + Copy + Into<f64> + Sync>(
+        &mut self,
+        py: Python<'_>,
+        rows: &PyReadonlyArray2<'_, T>,
+        dim: usize,
+    ) -> PyResult<()>
+    where
+        LatticeSum: AddRows<T>,
+    {
+        let rows = rows.as_array();
+        let (count, columns) = rows.dim();
+        if columns != dim {
+            return Err(user(format!(
+                "gradients of {columns} numbers, and the point has {dim}"
+            )));
+        }
+        let left = self.drawn - self.added;
+        if count > left {
+            return Err(user(format!(
+                "{count} gradients, and {left} of the records that were drawn are left: a record contributes once"
+            )));
+        }
+        let whole = rows.as_slice();
+        let sum = &mut self.sum;
+        match whole {
+            Some(all) if dim > 0 => py.detach(|| {
+                let rows: Vec<&[T]> = all.chunks_exact(dim).collect();
+                sum.add(&rows);
+            }),
+            _ => {
+                for row in rows.rows() {
+                    let row: Vec<T> = row.iter().copied().collect();
+                    sum.add(&[&row]);
+                }
+            }
+        }
+        self.added += count;
+        Ok(())
+    }
+}
+
+/// Each row as one contribution.
+trait AddRows<T> {
+    fn add(&mut self, rows: &[&[T]]);
+}
+
+macro_rules! add_rows {
+    ($entry:ty) => {
+        impl AddRows<$entry> for LatticeSum {
+            fn add(&mut self, rows: &[&[$entry]]) {
+                let bounds: Vec<RowBound> = rows.iter().map(|row| RowBound::dense(row)).collect();
+                self.add_rows(rows, &vec![1.0; rows.len()], &bounds, || ());
+            }
+        }
+    };
+}
+
+add_rows!(f32);
+add_rows!(f64);
+
+impl Steps {
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> PyResult<T>) -> PyResult<T> {
+        let mut state = self
+            .state
+            .try_lock()
+            .map_err(|_| user("another thread is in a step of these"))?;
+        act(&mut state)
+    }
+}
+
+#[pymethods]
+impl Steps {
+    /// Reserves so many steps: from here on a ledger has them charged.
+    #[new]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "named ones, of the package's own wrapper"
+    )]
+    #[pyo3(signature = (*, records, public_records, dim, clip, noise_multiplier, sampling_rate, steps, adjacency, ledger, threads))]
+    fn new(
+        records: u64,
+        public_records: Option<u64>,
+        dim: usize,
+        clip: f64,
+        noise_multiplier: f64,
+        sampling_rate: f64,
+        steps: u64,
+        adjacency: &str,
+        ledger: Option<&Ledger>,
+        threads: Option<NonZeroUsize>,
+    ) -> PyResult<Self> {
+        let adjacency = adjacency_of(adjacency)?;
+        let public_records = match (public_records, adjacency.record_count_is_public()) {
+            (None, false) => {
+                return Err(user(
+                    "under add-remove the number of records is secret: give a public one, public_records=",
+                ));
+            }
+            (Some(said), true) if said != records => {
+                return Err(user(format!(
+                    "under {adjacency} the number of records is public, and is {records}, not {said}"
+                )));
+            }
+            (said, _) => said.unwrap_or(records),
+        };
+        if steps == 0 {
+            return Err(user("at least one step"));
+        }
+        let rate = SamplingRate::new(sampling_rate).map_err(errors::unit)?;
+        let clip = ClipNorm::new(clip).map_err(errors::unit)?;
+        let public = Public {
+            records,
+            public_records,
+            adjacency,
+            bound: ClipBound::new(clip, dim).map_err(user)?,
+            noise: noise(noise_multiplier)?,
+            rate: (sampling_rate < 1.0).then_some(rate),
+        };
+        let mut curator = Curator::protected(adjacency)
+            .map_err(errors::refused)?
+            .with_threads(crate::train::threads(threads));
+        if let Some(ledger) = ledger {
+            let book = Book::open(ledger.at()).map_err(errors::ledger)?;
+            curator = curator.with_ledger(book).map_err(errors::ledger)?;
+        }
+        curator
+            .reserve(&Spend::Fixed(public.event(steps)))
+            .map_err(errors::refused)?;
+        let state = Mutex::new(State {
+            curator,
+            step: None,
+        });
+        Ok(Self { public, state })
+    }
+
+    /// Draws the records of the next step: their positions, for their gradients and nothing else.
+    fn draw<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        self.with(|state| {
+            if state.step.is_some() {
+                return Err(user("the step before is not released yet"));
+            }
+            let public = &self.public;
+            let (which, body) = (public.which(), public.body());
+            let ticket = state
+                .curator
+                .grant(which, body, public.bound, public.noise)
+                .map_err(errors::refused)?;
+            let positions: Vec<i64> = match ticket.sample().positions() {
+                Positions::Range(range) => range.map(|i| i as i64).collect(),
+                Positions::Drawn(drawn) => drawn.reveal().iter().map(|&i| i64::from(i)).collect(),
+            };
+            state.step = Some(Step {
+                ticket,
+                sum: LatticeSum::new(public.bound),
+                drawn: positions.len(),
+                added: 0,
+            });
+            Ok(PyArray1::from_vec(py, positions))
+        })
+    }
+
+    /// Adds gradients, a row for each drawn record in turn: each is clipped.
+    fn add(&self, py: Python<'_>, rows: Dense<'_>) -> PyResult<()> {
+        self.with(|state| {
+            let step = state.step.as_mut().ok_or_else(no_step)?;
+            let dim = self.public.bound.dim();
+            match &rows {
+                Dense::Double(rows) => step.add(py, rows, dim),
+                Dense::Single(rows) => step.add(py, rows, dim),
+            }
+        })
+    }
+
+    /// Charges the step, and releases the sum with its noise over the public number of records that a step is expected to read. Drawn
+    /// records without a gradient count as zero.
+    fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        self.with(|state| {
+            let Step { ticket, sum, .. } = state.step.take().ok_or_else(no_step)?;
+            let denominator = ticket.sample().denominator();
+            let curator = &mut state.curator;
+            let released = py.detach(|| curator.redeem(ticket, sum));
+            let mut mean = released.map_err(errors::refused)?;
+            mean.iter_mut().for_each(|x| *x /= denominator);
+            Ok(PyArray1::from_vec(py, mean))
+        })
+    }
+
+    /// Ends the steps: what was not used goes back to the ledger.
+    fn settle(&self) -> PyResult<PyEvent> {
+        self.with(|state| {
+            state.step = None;
+            state.curator.settle().map(PyEvent).map_err(errors::refused)
+        })
+    }
+
+    /// epsilon at delta of what was reserved, its accountant, and the event.
+    fn guarantee(&self, delta: f64) -> PyResult<(f64, String, PyEvent)> {
+        let delta = delta_of(delta)?;
+        self.with(|state| {
+            let found = state.curator.guarantee(delta).map_err(errors::refused)?;
+            let who = found.accountant().to_string();
+            Ok((found.epsilon(), who, PyEvent(found.event().clone())))
+        })
+    }
+
+    #[getter]
+    fn adjacency(&self) -> String {
+        self.public.adjacency.to_string()
+    }
+}
+
+fn no_step() -> PyErr {
+    user("no step was drawn")
+}

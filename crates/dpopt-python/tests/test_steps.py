@@ -1,0 +1,146 @@
+"""Steps on gradients from Python. Tests of laws state their false alarm rate."""
+
+import threading
+
+import dpopt
+import numpy as np
+import pytest
+from dpopt import Event, PrivateSteps
+from scipy import stats
+
+PUBLIC = dict(records=50, dim=400, clip=2.0, steps=3, adjacency="replace-one")
+
+
+def test_a_release_is_the_clipped_mean_with_noise_of_the_stated_size():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50, 400))
+    clipped = rows * np.minimum(1, 2.0 / np.linalg.norm(rows, axis=1, keepdims=True))
+    private = PrivateSteps(**PUBLIC, noise_multiplier=3.0)
+    residuals = []
+    for positions in private:
+        assert np.array_equal(positions, np.arange(50))
+        # In parts, in both precisions, in any layout.
+        private.add(rows[:10])
+        private.add(np.asfortranarray(rows[10:30]))
+        private.add(rows[30:].astype(np.float32))
+        residuals.append(private.release() - clipped.mean(axis=0))
+    # Over the clip radius: 3 x 2 over 50 records. 1,200 draws; each test is wrong once in 1e6.
+    z = np.concatenate(residuals) / (3.0 * 2.0 / 50)
+    assert stats.kstest(z, "norm").pvalue > 1e-6
+    assert abs(stats.chi2(len(z)).cdf((z**2).sum()) - 0.5) < 0.5 - 5e-7
+    said = private.guarantee(1e-6)
+    # Over the sensitivity it is half.
+    assert said.event == Event.gaussian(1.5).repeated(3) and said.adjacency == "replace-one"
+
+
+def test_nothing_makes_a_record_longer():
+    private = PrivateSteps(records=4, dim=2, clip=1.0, steps=1, adjacency="zero-out", noise_multiplier=1e-6, noise_over="sensitivity")
+    private.draw()
+    private.add(np.array([[1e300, 0], [np.nan, 1], [np.inf, np.inf], [0, 0.25]]))
+    assert np.allclose(private.release(), [0.25, 0.0625], atol=1e-4)
+
+
+def test_no_more_rows_than_were_drawn():
+    private = PrivateSteps(**PUBLIC, noise_multiplier=1.0)
+    private.draw()
+    private.add(np.zeros((50, 400)))
+    with pytest.raises(dpopt.DPUserError, match="contributes once"):
+        private.add(np.zeros((1, 400)))
+    private.release()
+    with pytest.raises(dpopt.DPUserError, match="no step"):
+        private.release()
+    with pytest.raises(dpopt.DPUserError, match="no step"):
+        private.add(np.zeros((1, 400)))
+    private.draw()
+    with pytest.raises(dpopt.DPUserError, match="not released"):
+        private.draw()
+
+
+def test_the_steps_end_where_they_were_reserved():
+    private = PrivateSteps(**PUBLIC, noise_multiplier=1.0)
+    for _ in private:
+        private.release()
+    with pytest.raises(dpopt.BudgetError):
+        private.draw()
+
+
+def test_samples_have_the_stated_law():
+    private = PrivateSteps(
+        records=1000, public_records=900, dim=1, clip=1.0, steps=200, adjacency="add-remove", sampling_rate=0.1, noise_multiplier=1e-6
+    )
+    counts = np.zeros(1000)
+    for positions in private:
+        assert np.all(np.diff(positions) > 0)
+        counts[positions] += 1
+        private.add(np.full((len(positions), 1), 0.5))
+        # Over the public number that is expected.
+        assert private.release() == pytest.approx([0.5 * len(positions) / 90], abs=1e-4)
+    # 200,000 coins at .1: six deviations, wrong once in 5e8.
+    assert abs(counts.sum() - 20000) < 6 * np.sqrt(200000 * 0.09)
+
+
+def test_a_budget_is_what_it_says(tmp_path):
+    ledger = dpopt.Ledger(tmp_path / "ledger.jsonl", epsilon=2.0, delta=1e-5, adjacency="zero-out", filter="rdp")
+    of = dict(records=100, dim=3, clip=1.0, steps=10, sampling_rate=0.2, adjacency="zero-out", epsilon=1.0, delta=1e-6, ledger=ledger)
+    with PrivateSteps(**of) as private:
+        assert private.guarantee().epsilon <= 1.0
+        assert private.guarantee().epsilon > 0.99
+        private.draw()
+        private.release()
+    # One step of ten: the rest went back.
+    for _ in range(20):
+        with PrivateSteps(**of):
+            pass
+    with pytest.raises(dpopt.BudgetError):
+        held = [PrivateSteps(**of) for _ in range(20)]
+        assert held
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        (dict(), "epsilon="),
+        (dict(epsilon=1.0), "delta="),
+        (dict(epsilon=1.0, delta=1e-6, noise_multiplier=1.0), "or noise_multiplier="),
+        (dict(noise_multiplier=0.0), "multiplier"),
+        (dict(noise_multiplier=1.0, clip=np.inf), "inf"),
+        (dict(noise_multiplier=1.0, steps=0), "one step"),
+        (dict(noise_multiplier=1.0, sampling_rate=1.5), "1.5"),
+        (dict(noise_multiplier=1.0, adjacency="add-remove"), "public_records="),
+        (dict(noise_multiplier=1.0, public_records=49), "49"),
+        (dict(noise_multiplier=1.0, dim=0), "coordinate"),
+    ],
+)
+def test_what_is_wrong_is_said_at_once(settings, match):
+    with pytest.raises(dpopt.Error, match=match):
+        PrivateSteps(**{**PUBLIC, **settings})
+
+
+def test_gradients_of_another_shape_are_refused():
+    private = PrivateSteps(**PUBLIC, noise_multiplier=1.0)
+    private.draw()
+    for wrong in [np.zeros(400), np.zeros((50, 399))]:
+        with pytest.raises(dpopt.DPUserError):
+            private.add(wrong)
+    # The step is still there.
+    private.release()
+
+
+def test_two_threads_do_not_share_a_step():
+    private = PrivateSteps(records=500, dim=500, clip=1.0, steps=50, adjacency="zero-out", noise_multiplier=1.0)
+    seen = []
+
+    def work():
+        try:
+            for _ in range(25):
+                private.draw()
+                private.add(np.zeros((500, 500), dtype=np.float32))
+                private.release()
+        except dpopt.Error as error:
+            seen.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert all(isinstance(error, dpopt.DPUserError) for error in seen)
+    assert private.settle().releases <= 50
