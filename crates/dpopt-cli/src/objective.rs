@@ -22,8 +22,6 @@ use crate::error::CliError;
 use crate::names::hint;
 use crate::statement::spent_in_words;
 
-/// Logits that noise may move: that of `noisy-gd`, over the bound on rows.
-const LOGIT_NOISE: f64 = 1.5;
 /// The flag of shares where there is a table, and where there is none.
 const OF_TABLES: &str = "--group-shares";
 const OF_PLANS: &str = "--shares";
@@ -262,9 +260,7 @@ impl PlannedObjective {
 
 /// What bounds a plan of a score whose rows have norm at most `row_norm`.
 pub(crate) fn limits(max_steps: Option<u64>, row_norm: f64) -> SaddleLimits {
-    let mut limits = SaddleLimits::steps(max_steps.unwrap_or(STEPS));
-    limits.reach = Some(LOGIT_NOISE / row_norm);
-    limits
+    SaddleLimits::of_score(max_steps.unwrap_or(STEPS), row_norm)
 }
 
 /// Refuses flags that the objective has no use for, and solvers of other problems.

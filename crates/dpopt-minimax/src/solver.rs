@@ -108,4 +108,17 @@ impl SaddleLimits {
             exact_steps: None,
         }
     }
+
+    /// As [`SaddleLimits::steps`], for linear scores of rows of at most this norm: noise may move a logit by as much as in `noisy-gd`, 1.5.
+    /// Tuned there.
+    #[must_use]
+    pub fn of_score(max_steps: u64, row_norm: f64) -> Self {
+        Self {
+            reach: Some(LOGIT_NOISE / row_norm),
+            ..Self::steps(max_steps)
+        }
+    }
 }
+
+/// Logits that noise may move.
+const LOGIT_NOISE: f64 = 1.5;

@@ -5,6 +5,7 @@
 
 mod accounting;
 mod errors;
+mod groups;
 mod steps;
 mod table;
 mod train;
@@ -17,6 +18,8 @@ mod _dpopt {
 
     #[pymodule_export]
     use super::accounting::{PyEvent, calibrate_noise, calibrate_steps, delta, epsilon, trade_off};
+    #[pymodule_export]
+    use super::groups::train_groups;
     #[pymodule_export]
     use super::steps::Steps;
     #[pymodule_export]

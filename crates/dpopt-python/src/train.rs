@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use dpopt::linalg::Row;
 use dpopt::nonconvex::{
-    Budget, Choice, ExtraFacts, GlmRun, Limits, Plan, PublicFacts, Release, SOLVERS, Solver, Stop,
-    TypicalConstants, auto, solver,
+    Budget, Choice, ExtraFacts, GlmRun, Limits, Observer, Outcome, Plan, PublicFacts, Release,
+    RunError, SOLVERS, Solver, Stop, TypicalConstants, auto, solver,
 };
 use dpopt::oracle::{Activation, Constants, Convexity, Glm, Head, Mlp, PrivateData, Softmax};
 use dpopt::privacy::{Adjacency, ClipNorm, Curator, FilterKind, Ledger as Book};
@@ -161,7 +161,7 @@ struct Checked {
     model: Model,
     facts: PublicFacts,
     extra: ExtraFacts,
-    budget: Budget,
+    pub(crate) budget: Budget,
     /// None: by the rule of the library.
     solver: Option<&'static Solver>,
     max_steps: Option<u64>,
@@ -409,17 +409,37 @@ pub(crate) fn train<'py>(
     if let Some(bound) = checked.label_bound {
         data = data.with_label_bound(bound);
     }
-    let mut curator = Curator::protected(adjacency).map_err(errors::refused)?;
-    if let Some(ledger) = ledger {
-        let book = Book::open(&ledger.path).map_err(errors::ledger)?;
-        curator = curator.with_ledger(book).map_err(errors::ledger)?;
-    }
+    let curator = paid_by(adjacency, ledger)?;
     let threads = self::threads(threads);
     let start = match &checked.model {
         Model::Perceptron(mlp, _) => Some(mlp.start(task.row_norm, task.seed)),
         _ => None,
     };
-    // An exception that a release raised: the run ends, its books are kept, and then it goes on.
+    let (budget, model) = (checked.budget, checked.model);
+    let ended = watched(py, progress, |observer| {
+        let run = model.run(&data, curator).with_threads(threads);
+        run.starting_at(start.as_deref()).run(&*plan, observer)
+    })?;
+    Trained::new(py, (&*plan, reason), ended, &budget)
+}
+
+/// A curator with entropy of its own, and the ledger that pays.
+pub(crate) fn paid_by(adjacency: Adjacency, ledger: Option<&Ledger>) -> PyResult<Curator> {
+    let curator = Curator::protected(adjacency).map_err(errors::refused)?;
+    let Some(ledger) = ledger else {
+        return Ok(curator);
+    };
+    let book = Book::open(&ledger.path).map_err(errors::ledger)?;
+    curator.with_ledger(book).map_err(errors::ledger)
+}
+
+/// Runs without the interpreter's lock, but for a look at signals, and a call of `progress`, after each release. An exception ends the run
+/// after the step; its books are kept, and then it goes on.
+pub(crate) fn watched(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    run: impl FnOnce(&mut dyn Observer) -> Result<(Outcome, Curator), RunError> + Send,
+) -> PyResult<(Outcome, Curator)> {
     let mut raised: Option<PyErr> = None;
     let mut observer = |release: &Release<'_>| {
         let (step, steps) = (release.step, release.steps);
@@ -438,33 +458,39 @@ pub(crate) fn train<'py>(
             }
         }
     };
-    let delta = checked.budget.delta;
-    let ended = py.detach(|| {
-        let run = checked.model.run(&data, curator);
-        let run = run.with_threads(threads).starting_at(start.as_deref());
-        run.run(&*plan, &mut observer)
-    });
-    let (outcome, curator) = ended.map_err(errors::run)?;
-    if let Some(error) = raised {
-        return Err(error);
+    let ended = py.detach(|| run(&mut observer));
+    match raised {
+        Some(error) => Err(error),
+        None => ended.map_err(errors::run),
     }
-    let guarantee = curator.guarantee(delta).map_err(errors::refused)?;
-    Ok(Trained {
-        plan: Planned::new(&*plan, reason)?,
-        bound: outcome.bound().map(|bound| as_json(&bound)).transpose()?,
-        returned_start: outcome.returned_start(),
-        stop: stop_in_words(outcome.stop)?,
-        steps: outcome.steps,
-        weights: PyArray1::from_vec(py, outcome.point),
-        epsilon: guarantee.epsilon(),
-        accountant: guarantee.accountant().to_string(),
-        event: PyEvent(guarantee.event().clone()),
-        rests_on: guarantee
-            .rests_on()
-            .iter()
-            .map(|&on| on.to_owned())
-            .collect(),
-    })
+}
+
+impl<'py> Trained<'py> {
+    pub(crate) fn new(
+        py: Python<'py>,
+        (plan, reason): (&dyn Plan, Option<String>),
+        (outcome, curator): (Outcome, Curator),
+        budget: &Budget,
+    ) -> PyResult<Self> {
+        let guarantee = curator.guarantee(budget.delta).map_err(errors::refused)?;
+        let bound = outcome.bound().map(|bound| as_json(&bound));
+        Ok(Self {
+            plan: Planned::new(plan, reason)?,
+            bound: bound.transpose()?,
+            returned_start: outcome.returned_start(),
+            stop: stop_in_words(outcome.stop)?,
+            steps: outcome.steps,
+            weights: PyArray1::from_vec(py, outcome.point),
+            epsilon: guarantee.epsilon(),
+            accountant: guarantee.accountant().to_string(),
+            event: PyEvent(guarantee.event().clone()),
+            rests_on: guarantee
+                .rests_on()
+                .iter()
+                .map(|&on| on.to_owned())
+                .collect(),
+        })
+    }
 }
 
 /// What a trained model says of rows, one row of outputs for each: scores, of softmax one for each class.

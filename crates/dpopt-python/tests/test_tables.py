@@ -5,7 +5,7 @@ import pickle
 import dpopt
 import numpy as np
 import pytest
-from dpopt import Event, PrivateClassifier, PrivateMLPClassifier, PrivateRegressor
+from dpopt import Event, PrivateClassifier, PrivateGroupDRO, PrivateMLPClassifier, PrivateRegressor
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -207,3 +207,47 @@ def test_a_plan_reads_nothing():
     assert plan["solver"] in dpopt.solvers() and plan["passes"] >= 1 and plan["dim"] == 21
     with pytest.raises(dpopt.PlanError):
         PrivateClassifier(**BUDGET, **UNIT, classes=[0, 1], solver="spiderboost").plan(records=10, features=20)
+
+
+def unfair(n=8000):
+    """One record in ten is of a group for which the first column tells the opposite."""
+    rng = np.random.default_rng(3)
+    rows = rng.uniform(-1, 1, (n, 2))
+    groups = np.where(rng.uniform(size=n) < 0.1, "few", "many")
+    score = np.where(groups == "few", -rows[:, 0] + 2 * rows[:, 1], rows[:, 0] + 0.3 * rows[:, 1])
+    return rows, (score + rng.normal(size=n) * 0.1 > 0).astype(int), groups
+
+
+def test_the_worst_group_is_served_better():
+    rows, labels, groups = unfair()
+    shares = {("few", 0): 0.05, ("few", 1): 0.05, ("many", 0): 0.45, ("many", 1): 0.45}
+    public = dict(epsilon=3.0, delta=1e-6, **UNIT, classes=[0, 1])
+    worst = lambda model: min(np.mean((model.predict(rows) == labels)[groups == group]) for group in ("few", "many"))  # noqa: E731
+    plain = worst(PrivateClassifier(**public).fit(rows, labels))
+    model = PrivateGroupDRO(**public, groups=["few", "many"], shares=shares, by_class=False).fit(rows, labels, groups)
+    # Of the group that one tenth is of, a classifier of the mean is right for about half.
+    assert worst(model) > plain + 0.1
+    assert model.guarantee_.epsilon <= 3.0 and model.plan_["solver"] == "gda"
+    assert model.group_weights_[0] > 0.5 and model.group_weights_.sum() == pytest.approx(1)
+    assert model.predict_proba(rows).shape == (8000, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        (dict(groups=None), "groups="),
+        (dict(groups=["few", "few"]), "twice"),
+        (dict(groups=["few", "none"]), "none"),
+        (dict(classes=[0, 1, 2]), "classes"),
+        (dict(shares={("few", 0): 0.5, ("few", 1): 0.5, ("many", 0): 0.5, ("many", 1): 0.5}), "1"),
+        (dict(shares={("few", 0): 0.0, ("few", 1): 0.1, ("many", 0): 0.45, ("many", 1): 0.45}), "share"),
+        (dict(objective="fair"), "equal-opportunity"),
+        (dict(dual_weight=-1.0), "-1"),
+    ],
+)
+def test_group_settings_that_are_wrong_are_said(settings, match):
+    rows, labels, groups = unfair(100)
+    shares = {("few", 0): 0.05, ("few", 1): 0.05, ("many", 0): 0.45, ("many", 1): 0.45}
+    of = {**BUDGET, **UNIT, "classes": [0, 1], "groups": ["few", "many"], "shares": shares, **settings}
+    with pytest.raises(dpopt.DPUserError, match=match):
+        PrivateGroupDRO(**of).fit(rows, labels, groups)

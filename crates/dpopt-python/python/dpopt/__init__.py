@@ -20,7 +20,7 @@ from .accounting import (
 from .errors import AccountingError, BudgetError, DataError, DPUserError, Error, PlanError
 from ._steps import PrivateSteps
 
-_TABLES = ("PrivateClassifier", "PrivateMLPClassifier", "PrivateRegressor")
+_TABLES = ("PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRegressor")
 
 __all__ = [
     "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "PlanError", "PrivateSteps", "Statement", "__version__",

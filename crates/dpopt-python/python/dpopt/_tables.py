@@ -64,6 +64,14 @@ def _searched():
     return False
 
 
+def _places(values, listed):
+    """Where each value stands in a public list. One that is not there counts as the first: an error would tell of its record."""
+    order = np.argsort(listed, kind="stable")
+    place = np.searchsorted(listed, values, sorter=order)
+    place = order[np.minimum(place, len(listed) - 1)]
+    return np.where(listed[place] == values, place, 0)
+
+
 class _Private(BaseEstimator):
     """What the estimators share: public facts in, one charged training, a guarantee."""
 
@@ -201,6 +209,9 @@ class _Private(BaseEstimator):
     def _train(self, rows, labels, task):
         table = self._table(rows, np.ascontiguousarray(labels, dtype=np.float32))
         found = _dpopt.train(table, task, self.threads, self.ledger, self.progress)
+        return self._keep(rows, task, found)
+
+    def _keep(self, rows, task, found):
         self._fitted = task
         self._weights = found["weights"]
         self.n_features_in_ = rows.shape[1]
@@ -211,7 +222,7 @@ class _Private(BaseEstimator):
         self.rests_on_ = list(found["rests_on"])
         if self._read_off_data:
             self.rests_on_.append(f"{' and '.join(self._read_off_data)} that were read off the records, which the guarantee does not cover")
-            warnings.warn(self.rests_on_[-1], FromDataWarning, stacklevel=3)
+            warnings.warn(self.rests_on_[-1], FromDataWarning, stacklevel=4)
         if not self.hidden and self.intercept:
             weights = self._weights.reshape(-1, rows.shape[1] + 1)
             self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1] * float(self.intercept)
@@ -339,11 +350,7 @@ class PrivateClassifier(ClassifierMixin, _Private):
             )
         of = self._of_classes(classes)
         self._public(rows)
-        order = np.argsort(classes, kind="stable")
-        place = np.searchsorted(classes, labels, sorter=order)
-        place = order[np.minimum(place, len(classes) - 1)]
-        # A label that is none of them counts as the first: an error would tell of its record.
-        index = np.where(classes[place] == labels, place, 0)
+        index = _places(labels, classes)
         self.classes_ = classes
         numbers = index if of["classes"] else np.where(index == 1, 1.0, -1.0)
         return self._train(rows, numbers, self._task(**of))
@@ -497,3 +504,108 @@ class PrivateRegressor(RegressorMixin, _Private):
         """The number, cut to ``label_bounds``."""
         middle, half = self._label if hasattr(self, "_label") else (0.0, 1.0)
         return middle + half * np.clip(self._outputs(X)[:, 0], -1.0, 1.0)
+
+
+class PrivateGroupDRO(ClassifierMixin, _Private):
+    """A linear score of two classes for the group that is served worst: the largest loss of a group is minimised, by descent and ascent.
+
+    ``groups``: the public list of groups. ``shares``: their public shares, ``{(group, class): share}`` for both classes of each, from outside of
+    the records. ``by_class``: a group and a class count as a group. ``objective="equal-opportunity"`` minimises the loss under equal mean
+    losses of the positives of all groups. ``dual_weight``: of the regulariser of the groups' weights; small ones look at the worst group
+    alone. No bound is stated. The rest as for :class:`PrivateClassifier`, whose objective is the mean.
+
+    After ``fit``: ``group_weights_``, the dual variable.
+    """
+
+    def __init__(
+        self,
+        epsilon=None,
+        delta=None,
+        *,
+        groups=None,
+        shares=None,
+        by_class=True,
+        objective="group-dro",
+        dual_weight=1.0,
+        adjacency="replace-one",
+        bounds=None,
+        row_norm=None,
+        classes=None,
+        records=None,
+        intercept=1.0,
+        max_steps=None,
+        threads=None,
+        ledger=None,
+        progress=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.groups = groups
+        self.shares = shares
+        self.by_class = by_class
+        self.objective = objective
+        self.dual_weight = dual_weight
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.records = records
+        self.intercept = intercept
+        self.max_steps = max_steps
+        self.threads = threads
+        self.ledger = ledger
+        self.progress = progress
+
+    bounds_from_data = False
+    hidden = ()
+
+    def fit(self, X, y, groups=None):
+        """Trains once on rows, labels and the group of each record, and pays before anything is released."""
+        self._check_public()
+        self._read_off_data = []
+        if self.groups is None or self.classes is None or self.shares is None:
+            raise DPUserError(
+                "give groups= and classes=, public lists, and shares=, the public share of each (group, class): none may be counted in the "
+                "records"
+            )
+        listed, classes = np.asarray(list(self.groups)), np.asarray(list(self.classes))
+        if len(classes) != 2 or len(np.unique(classes)) != 2:
+            raise DPUserError(f"{len(classes)} classes; groups are told apart for two, the second of which is positive")
+        if len(np.unique(listed)) != len(listed):
+            raise DPUserError("a group stands twice in groups=")
+        cells = [tuple(self._share(group, label) for label in classes) for group in listed]
+        if groups is None:
+            raise DPUserError("fit(X, y, groups): the group of each record")
+        rows = self._shape(X)
+        labels, own = self._labels(rows, y), self._labels(rows, groups)
+        self._public(rows)
+        positive = _places(labels, classes) == 1
+        cell = 1.0 + _places(own, listed)
+        task = {
+            "objective": self.objective,
+            "shares": cells,
+            "by_class": bool(self.by_class),
+            "dual_weight": float(self.dual_weight),
+            "row_norm": self._row_norm,
+            "records": self.records,
+            "epsilon": float(self.epsilon),
+            "delta": float(self.delta),
+            "adjacency": self.adjacency,
+            "max_steps": self.max_steps,
+        }
+        table = self._table(rows, np.where(positive, cell, -cell).astype(np.float32))
+        found, self.group_weights_ = _dpopt.train_groups(table, task, self.threads, self.ledger, self.progress)
+        self.classes_, self.groups_ = classes, listed
+        # Scores are those of a logistic model.
+        fitted = {**task, "loss": "logistic", "classes": 0, "hidden": [], "activation": "relu", "seed": 0, "label_bound": None}
+        return self._keep(rows, {**fitted, "solver": "auto"}, found)
+
+    def _share(self, group, label):
+        found = [share for (of, at), share in dict(self.shares).items() if of == group and at == label]
+        if len(found) != 1:
+            raise DPUserError(f"shares= has no share of group {group!r} and class {label!r}")
+        return float(found[0])
+
+    decision_function = PrivateClassifier.decision_function
+    predict = PrivateClassifier.predict
+    predict_proba = PrivateClassifier.predict_proba
