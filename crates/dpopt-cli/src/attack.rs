@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use dpopt::privacy::accounting::AccountingError;
 use dpopt::privacy::accounting::curves::{CurvePoint, PrivacyCurve, gdp_true_positive_rate};
 use dpopt::privacy::accounting::gdp;
+use dpopt::privacy::accounting::group::{self, Group};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event, Mu};
 use serde::Serialize;
 
@@ -88,6 +89,9 @@ pub(crate) const GROUPS: [u32; 3] = [1, 2, 5];
 /// False positive rates in a report.
 const REPORTED: [f64; 5] = [0.001, 0.01, 0.05, 0.1, 0.25];
 
+/// At which parts of a group's epsilon its delta is asked for.
+const OF_GROUPS: [f64; 5] = [0.0, 0.2, 0.4, 0.6, 0.8];
+
 /// Powers of ten below delta at which epsilon is asked for.
 const DEEPER: i32 = 20;
 
@@ -124,6 +128,8 @@ pub(crate) enum Grounds {
     Gaussian,
     /// The accountant's curve of delta over epsilon.
     Curve,
+    /// That, and for groups their own dominating pairs.
+    Groups,
     /// Epsilon and delta alone.
     Pair,
 }
@@ -152,9 +158,52 @@ impl AttackTable {
                     })
                 });
                 let points: Vec<CurvePoint> = deeper.collect();
-                Self::of_curve(&curve, &points, epsilon, delta, Grounds::Curve)
+                let mut table = Self::of_curve(&curve, &points, epsilon, delta, Grounds::Curve);
+                for at in 1..GROUPS.len() {
+                    table.tighten(at, event, adjacency, delta);
+                }
+                table
             }
             Err(_) => Self::of_pair(epsilon, delta),
+        }
+    }
+
+    /// With what the dominating pair of a group says, where it is known and says more.
+    fn tighten(&mut self, at: usize, event: &Event, adjacency: Adjacency, delta: Delta) {
+        let Ok(group) = Group::new(u64::from(GROUPS[at])) else {
+            return;
+        };
+        let Ok(whole) = group::interval(event, group, delta, adjacency) else {
+            return;
+        };
+        let epsilon = whole.upper;
+        let mut points = vec![CurvePoint {
+            epsilon,
+            delta: delta.get(),
+        }];
+        points.extend(OF_GROUPS.iter().filter_map(|share| {
+            let epsilon = share * epsilon;
+            let delta = group::delta_interval(event, group, epsilon, adjacency);
+            Some(CurvePoint {
+                epsilon,
+                delta: delta.ok()?.upper.min(1.0),
+            })
+        }));
+        let Ok(curve) = PrivacyCurve::from_points(points) else {
+            return;
+        };
+        for row in &mut self.rows {
+            let power = curve.true_positive_rate(row.false_positives);
+            row.true_positives[at] = row.true_positives[at].min(power);
+        }
+        self.guesses[at] = self.guesses[at].min(curve.success(0.5));
+        if epsilon < self.groups[at].epsilon {
+            self.groups[at] = GroupPrivacy {
+                records: GROUPS[at],
+                epsilon,
+                delta: delta.get(),
+            };
+            self.grounds = Grounds::Groups;
         }
     }
 
@@ -226,7 +275,7 @@ impl AttackTable {
                 (0..records).fold(rate, step)
             },
             |records| {
-                let of = |point: &CurvePoint| group(point, records);
+                let of = |point: &CurvePoint| by_lemma(point, records);
                 let fits = |found: &GroupPrivacy| found.delta <= delta.get();
                 let least = points.iter().map(of).filter(fits);
                 let least = least.min_by(|a, b| a.epsilon.total_cmp(&b.epsilon));
@@ -237,7 +286,7 @@ impl AttackTable {
                 }
             },
             |records| {
-                let of = |point: &CurvePoint| guess(&group(point, records));
+                let of = |point: &CurvePoint| guess(&by_lemma(point, records));
                 let all = points.iter().chain([&stated]).map(of);
                 let own = (records == 1).then(|| curve.success(0.5));
                 all.chain(own).fold(1.0, f64::min)
@@ -266,7 +315,7 @@ impl AttackTable {
 }
 
 /// What k records have where one has this point.
-fn group(point: &CurvePoint, records: u32) -> GroupPrivacy {
+fn by_lemma(point: &CurvePoint, records: u32) -> GroupPrivacy {
     let k = f64::from(records);
     let CurvePoint { epsilon, delta } = *point;
     if records == 1 {
@@ -323,7 +372,7 @@ fn exponent_up(value: f64) -> String {
 mod tests {
     use dpopt::privacy::{Accountant, Adjacency, Delta, Event, NoiseMultiplier, SamplingRate};
 
-    use super::{AttackTable, Grounds, exponent_up, up};
+    use super::{AttackTable, Grounds, Group, exponent_up, group, up};
 
     fn delta() -> Delta {
         Delta::new(1e-6).unwrap()
@@ -363,14 +412,22 @@ mod tests {
     }
 
     #[test]
-    fn a_sampled_run_has_the_curve_of_its_accountant_and_the_general_bound_for_groups() {
+    fn a_sampled_run_has_the_curves_of_its_accountant_and_of_its_groups() {
         let noise = NoiseMultiplier::new(1.0).unwrap();
         let rate = SamplingRate::new(0.01).unwrap();
         let event = Event::gaussian(noise).poisson_sampled(rate).repeated(100);
         let relation = Adjacency::AddRemove;
         let (accountant, epsilon) = Accountant::least(&event, delta(), relation).unwrap();
         let table = AttackTable::of(accountant, &event, relation, epsilon, delta());
-        assert_eq!(table.grounds, Grounds::Curve);
+        assert_eq!(table.grounds, Grounds::Groups);
+        for found in &table.groups[1..] {
+            // Tight, and below what the lemma says of the same run.
+            let group = Group::new(u64::from(found.records)).unwrap();
+            let ends = group::interval(&event, group, delta(), relation).unwrap();
+            let lemma = group::by_lemma(&event, group, delta(), relation).unwrap();
+            assert!(found.epsilon >= ends.lower && found.epsilon <= ends.upper * (1.0 + 1e-9));
+            assert!(found.epsilon < 0.95 * lemma, "{found:?} {lemma}");
+        }
         let pair = AttackTable::of_pair(epsilon, delta());
         for rate in [0.001, 0.01, 0.05, 0.1, 0.25] {
             let (found, loose) = (row(&table, rate), row(&pair, rate));

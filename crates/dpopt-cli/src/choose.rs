@@ -8,9 +8,9 @@ use std::str::FromStr;
 use clap::Args;
 use dpopt::minimax::SaddleSolver;
 use dpopt::nonconvex::{
-    Auto, AutoReason, BoundSense, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch,
-    JlFacts, JlPlan, Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS, SOSP,
-    SecondOrderTargets, Solver, StatedBound, Stop, WalkConstants, Withheld, auto,
+    Auto, AutoReason, Batches, BoundSense, BoundedValues, Budget, ExtraFacts, HessianFacts,
+    JlBranch, JlFacts, JlPlan, Limits, Outcome, Plan, PlanError, PublicFacts, PublicRank, SOLVERS,
+    SOSP, SecondOrderTargets, Solver, StatedBound, Stop, WalkConstants, Withheld, auto,
 };
 use dpopt::oracle::NoSample;
 
@@ -44,6 +44,14 @@ pub(crate) struct ChooseArgs {
     /// goldstein-zo, goldstein-zo-sampled, goldstein-zo-pass (default: planned) and dp-zo (default: 1)
     #[arg(long, value_name = "M", value_parser = args::count, allow_hyphen_values = true)]
     directions: Option<u64>,
+    /// How dp-sgd, dp-sgd-decay and dp-adam draw their batches: Poisson samples, or a random allocation of the records to the batches of each
+    /// epoch, as if they were shuffled
+    #[arg(long, value_name = "HOW", default_value = "poisson", value_parser = ["poisson", "allocation"])]
+    batches: String,
+    /// Keep at most so many records of a Poisson sample, so that the memory of a step is known in advance, for dp-sgd, dp-sgd-decay and
+    /// dp-adam; at least the mean batch
+    #[arg(long, value_name = "B", value_parser = clap::value_parser!(u32).range(1..), allow_hyphen_values = true)]
+    largest_batch: Option<u32>,
     /// Length of an interval that holds every record's loss at all points, for the goldstein solvers from
     /// values alone: then no Lipschitz constant is needed, and the bound is on the loss smoothed by
     /// --smoothing. A claim like --radius
@@ -329,6 +337,8 @@ impl ChooseArgs {
             ("--radius", self.radius.is_some()),
             ("--goldstein-radius", self.goldstein_radius.is_some()),
             ("--directions", self.directions.is_some()),
+            ("--batches", self.allocates()),
+            ("--largest-batch", self.largest_batch.is_some()),
             ("--value-range", self.value_range.is_some()),
             ("--hessian-lipschitz", self.hessian_lipschitz.is_some()),
             ("--hessian-frobenius", self.hessian_frobenius.is_some()),
@@ -354,6 +364,10 @@ impl ChooseArgs {
             return Err(CliError::flag("--max-passes", problem));
         }
         Ok(self.max_steps)
+    }
+
+    fn allocates(&self) -> bool {
+        self.batches == "allocation"
     }
 
     /// Refuses flags that the solver has no use for: who gives them expects something of them.
@@ -389,6 +403,23 @@ impl ChooseArgs {
                 listed(|solver| solver.needs.values)
             );
             return useless("--directions", problem);
+        }
+        let samples = matches!(solver, SolverArg::Named(solver) if solver.needs.samples);
+        let of_batches = [
+            ("--batches", self.allocates()),
+            ("--largest-batch", self.largest_batch.is_some()),
+        ];
+        if let Some((flag, _)) = of_batches.iter().find(|(_, given)| *given && !samples) {
+            let problem = format!(
+                "only {} have a use for it",
+                listed(|solver| solver.needs.samples)
+            );
+            return useless(flag, problem);
+        }
+        if let (true, Some(most)) = (self.allocates(), self.largest_batch) {
+            let problem =
+                format!("limits Poisson samples, and --batches is allocation (got {most})");
+            return useless("--largest-batch", problem);
         }
         let curved = matches!(solver, SolverArg::Named(solver) if solver.needs.hessian);
         let of_second_order = [
@@ -525,6 +556,11 @@ impl ChooseArgs {
         (extra.radius, extra.rank) = (self.radius, rank);
         extra.goldstein_radius = self.goldstein_radius;
         extra.directions = self.directions;
+        extra.batches = match self.largest_batch {
+            _ if self.allocates() => Batches::Allocated,
+            Some(most) => Batches::AtMost(most),
+            None => Batches::Poisson,
+        };
         extra.bounded_values = self
             .value_range
             .zip(self.smoothing)

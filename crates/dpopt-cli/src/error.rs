@@ -223,6 +223,8 @@ impl From<PlanError> for CliError {
             PlanError::RadiusMissing { .. } => "--radius",
             PlanError::GoldsteinRadiusMissing { .. } => "--goldstein-radius",
             PlanError::Directions { .. } => "--directions",
+            PlanError::LargestBatch { .. } => "--largest-batch",
+            PlanError::BatchesOfSecretSize { .. } => "--adjacency",
             PlanError::NotConvex { .. } | PlanError::Kinks => "--loss",
             PlanError::NeedsPositions { .. } => "--adjacency",
             PlanError::RankMissing => "--rank",

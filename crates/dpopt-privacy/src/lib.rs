@@ -98,4 +98,4 @@ pub use replay::{
 pub use sample::{Body, Positions, Sample, SecretPositions};
 pub use slice::{PoolError, Slice};
 pub use ticket::{ChainTicket, Ticket, TicketError};
-pub use which::Which;
+pub use which::{Allocation, Which};

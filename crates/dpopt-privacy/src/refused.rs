@@ -83,6 +83,38 @@ pub enum Refused {
         /// Records there are.
         records: u64,
     },
+    /// How often a largest batch is reached depends on a number of records that is secret.
+    #[error(
+        "a sample with a largest batch is accounted where the number of records is public, not under {adjacency}"
+    )]
+    TruncatedAdjacency {
+        /// Adjacency of the curator.
+        adjacency: Adjacency,
+    },
+    /// A largest batch below the mean one.
+    #[error("a largest batch of {most} records is below the mean one of {mean}, or none")]
+    LargestBatch {
+        /// Records that are kept at most.
+        most: u32,
+        /// The mean number of records in a sample.
+        mean: f64,
+    },
+    /// No allocation of records to steps, or one that memory doesn't hold.
+    #[error("records can't take part in {participations} of {steps} steps each")]
+    Allocation {
+        /// Steps.
+        steps: u64,
+        /// In how many of them a record would take part.
+        participations: u64,
+    },
+    /// Steps of an allocation are left, and a step of another was asked for.
+    #[error(
+        "{left} steps of a random allocation of other terms or records are left; settle it before another begins"
+    )]
+    OtherAllocation {
+        /// Steps that were not handed out.
+        left: u64,
+    },
     /// The pool of records, or a slice of it, can't be used like this.
     #[error(transparent)]
     Pool(#[from] PoolError),

@@ -230,6 +230,22 @@ pub enum PlanError {
         /// d.
         dim: usize,
     },
+    /// A largest batch below the mean one.
+    #[error("a largest batch of {most} records is below the mean one of {mean}, or none")]
+    LargestBatch {
+        /// Records that are kept at most.
+        most: u32,
+        /// The mean number of records in a batch.
+        mean: f64,
+    },
+    /// How often a largest batch is reached depends on a number of records that is secret.
+    #[error(
+        "a largest batch is accounted where the number of records is public, not under {adjacency}"
+    )]
+    BatchesOfSecretSize {
+        /// The neighbouring relation.
+        adjacency: Adjacency,
+    },
     /// A loss of which only the range of values is known was planned for with gradients.
     #[error(
         "{solver} asks for gradients, and of a loss without a Lipschitz constant (its values range over {range}) nothing is known \

@@ -5,6 +5,7 @@
 //! Everything else is here. A solver never draws noise, clips, charges, or sees a record.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
+mod batches;
 mod bound;
 mod episode;
 mod error;
@@ -26,6 +27,7 @@ mod terms;
 mod unit;
 mod withheld;
 
+pub use batches::Batches;
 pub use bound::{BoundSense, BoundedQuantity, StatedBound};
 pub use episode::{CurvatureBy, Episode, EpisodeEnd, EpisodeRun, EpisodeTerms, Radii};
 pub use error::PlanError;

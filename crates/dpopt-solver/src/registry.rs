@@ -6,6 +6,7 @@ use dpopt_oracle::Constants;
 use dpopt_privacy::Adjacency;
 use serde::{Serialize, Serializer};
 
+use crate::batches::Batches;
 use crate::bound::{BoundSense, BoundedQuantity};
 use crate::error::PlanError;
 use crate::facts::{Budget, PublicFacts};
@@ -57,6 +58,8 @@ pub struct Needs {
     pub hessian: bool,
     /// Values of the loss and no gradient: then [`ExtraFacts::directions`] is of use.
     pub values: bool,
+    /// Fresh samples: then [`ExtraFacts::batches`] is of use.
+    pub samples: bool,
     /// Losses that are convex for every record.
     pub convex: bool,
     /// Records at fixed positions, which it reads in slices: refused under add-remove.
@@ -75,6 +78,7 @@ impl Needs {
         goldstein: false,
         hessian: false,
         values: false,
+        samples: false,
         convex: false,
         positions: false,
         memory: false,
@@ -124,6 +128,8 @@ pub struct ExtraFacts {
     pub second_order: Option<SecondOrderTargets>,
     /// By which errors a walk of one pass is planned; none: typical ones. A choice, not a fact.
     pub walk_constants: Option<WalkConstants>,
+    /// How batches are drawn, for solvers on samples. A choice, not a fact.
+    pub batches: Batches,
     /// Units, of a loss that has no Lipschitz constant, for plans that state no bound.
     pub typical: Option<TypicalConstants>,
 }
@@ -294,6 +300,13 @@ impl ExtraFacts {
     #[must_use]
     pub fn with_bounded_values(mut self, bounded: BoundedValues) -> Self {
         self.bounded_values = Some(bounded);
+        self
+    }
+
+    /// With batches that are drawn so.
+    #[must_use]
+    pub fn with_batches(mut self, batches: Batches) -> Self {
+        self.batches = batches;
         self
     }
 

@@ -15,6 +15,18 @@ pub enum Access {
     FullBatch,
     /// A fresh Poisson sample for each release.
     Poisson(SamplingRate),
+    /// A fresh Poisson sample for each release, of which no more than so many records are kept.
+    Truncated {
+        /// Probability with which a record is sampled.
+        rate: SamplingRate,
+        /// Records that are kept at most.
+        most: u32,
+    },
+    /// In every epoch of so many steps each record in one of them, drawn at random.
+    Allocated {
+        /// Steps of an epoch.
+        steps: u64,
+    },
     /// A fresh sample of so many records for each release.
     FixedSize(u64),
     /// The next unread records of a pool, so that each record is read for one anchor or one

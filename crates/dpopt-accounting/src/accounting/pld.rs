@@ -38,6 +38,7 @@ mod mixture;
 mod pair;
 mod plan;
 mod points;
+mod replaced;
 mod steps;
 
 use crate::{Adjacency, Delta, Event};

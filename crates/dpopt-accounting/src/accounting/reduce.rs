@@ -181,7 +181,6 @@ impl Reduction<'_> {
                     if self.accountant != Accountant::Pld {
                         return self.refuse(&leaf);
                     }
-                    self.only_under(&leaf, &[Adjacency::AddRemove, ZeroOut])?;
                     let mut inner = Parts::default();
                     self.add(&mut inner, event, 1)?;
                     if inner.is_empty() {

@@ -115,6 +115,11 @@ fn densities(
     out
 }
 
+fn distance(p: &[f64], q: &[f64], eps: f64) -> f64 {
+    let pairs = p.iter().zip(q);
+    pairs.map(|(p, q)| (p - eps.exp() * q).max(0.0)).sum()
+}
+
 /// All assignments of up to four records to two steps, the second of which may depend on the first answer.
 #[test]
 fn no_small_data_set_passes_the_bound() {
@@ -126,7 +131,7 @@ fn no_small_data_set_passes_the_bound() {
         .map(|i| -reach + width * (f64::from(i) + 0.5))
         .collect();
     let event = allocated(noise, 2, 1);
-    let mut reached = 0;
+    let (mut reached, mut reached_replaced) = (0, 0);
     for eps in [0.0_f64, 0.2, 0.8] {
         let bound = bounds(&event, eps);
         for (data, adaptive) in [
@@ -144,13 +149,23 @@ fn no_small_data_set_passes_the_bound() {
                 }
             };
             let with = densities(&data, noise, &grid, &second);
+            let mut turned = data.clone();
+            if let Some(last) = turned.last_mut() {
+                *last = -1.0;
+            }
+            let turned = densities(&turned, noise, &grid, &second);
+            let bound_replaced = replaced(&allocated(0.5 * noise, 2, 1), eps);
+            for (p, q) in [(&with, &turned), (&turned, &with)] {
+                let truth = distance(p, q, eps) * width * width;
+                assert!(
+                    truth <= bound_replaced.upper * (1.0 + 1e-3),
+                    "{data:?} {eps} {truth} {bound_replaced:?}"
+                );
+                reached_replaced += usize::from(truth >= bound_replaced.upper * (1.0 - 2e-2));
+            }
             let without = densities(&data[..data.len() - 1], noise, &grid, &second);
             for (p, q) in [(&with, &without), (&without, &with)] {
-                let truth: f64 = p
-                    .iter()
-                    .zip(q)
-                    .map(|(p, q)| (p - eps.exp() * q).max(0.0) * width * width)
-                    .sum();
+                let truth = distance(p, q, eps) * width * width;
                 assert!(
                     truth <= bound.upper * (1.0 + 1e-3),
                     "{data:?} {eps} {truth} {bound:?}"
@@ -160,6 +175,7 @@ fn no_small_data_set_passes_the_bound() {
         }
     }
     assert!(reached >= 6, "{reached}");
+    assert!(reached_replaced >= 2, "{reached_replaced}");
 }
 
 /// Two of four steps: all six sets, by a grid in four dimensions.
@@ -275,13 +291,126 @@ fn large_noise_has_an_end() {
     }
 }
 
+/// `E (f(u_1) + ... + f(u_t))_+ / t` with `f(u) = e^{su - s^2/2} - a e^{-su - s^2/2}`, by the midpoint rule over all but one of them.
+fn replaced_curve(s: f64, t: u32, a: f64) -> f64 {
+    let n = 600;
+    let width = 20.0 / f64::from(n);
+    let f = |u: f64| (s * u - 0.5 * s * s).exp() - a * (-s * u - 0.5 * s * s).exp();
+    let mut sums = vec![(0.0, 1.0)];
+    for _ in 1..t {
+        sums = sums
+            .into_iter()
+            .flat_map(|(sum, mass)| {
+                (0..n).map(move |i| {
+                    let y = -10.0 + width * (f64::from(i) + 0.5);
+                    let density = (-0.5 * y * y).exp() / std::f64::consts::TAU.sqrt();
+                    (sum + f(y), mass * density * width)
+                })
+            })
+            .filter(|(_, mass)| *mass > 1e-18)
+            .collect();
+    }
+    let last = |c: f64| {
+        // Where f is -c: a quadratic equation in e^{su}.
+        let w = -c * (0.5 * s * s).exp();
+        let root = (w * w + 4.0 * a).sqrt();
+        let y = if w > 0.0 {
+            0.5 * (w + root)
+        } else {
+            2.0 * a / (root - w)
+        };
+        let u = y.ln() / s;
+        tail(u - s) - a * tail(u + s) + c * tail(u)
+    };
+    let all: f64 = sums.into_iter().map(|(sum, mass)| mass * last(sum)).sum();
+    all / f64::from(t)
+}
+
+fn replaced(event: &Event, eps: f64) -> PldBounds {
+    pld::delta(event, eps, Adjacency::ReplaceOne).unwrap()
+}
+
+/// Noise is over twice the clip norm under replace-one, so `s = 1/(2z)`.
+#[test]
+fn few_steps_under_replace_one_have_the_curve_of_a_direct_sum() {
+    let mut caught = 0;
+    for (noise, steps) in [(0.5, 2_u32), (1.0, 2), (3.0, 2), (0.7, 3)] {
+        for eps in [0.0_f64, 0.05, 0.4, 1.5] {
+            let s = 0.5 / noise;
+            let truth = replaced_curve(s, steps, eps.exp());
+            if truth < 1e-9 {
+                continue;
+            }
+            let found = replaced(&allocated(noise, u64::from(steps), 1), eps);
+            let near = |found: PldBounds| {
+                found.lower <= truth
+                    && found.upper >= truth * (1.0 - 1e-7)
+                    && found.upper <= truth * (1.0 + 1e-2)
+            };
+            assert!(near(found), "{noise} {steps} {eps} {found:?} {truth}");
+            let twin = replaced(&allocated(noise, u64::from(steps) + 1, 1), eps);
+            caught += usize::from(!near(twin));
+        }
+    }
+    assert!(caught >= 8, "{caught}");
+}
+
+/// Beside draws: five deviations of the estimate, once in 10^6; and between one record that leaves, and one that leaves and one that comes.
+#[test]
+fn many_steps_under_replace_one_agree_with_draws() {
+    let (noise, steps, draws) = (0.5_f64, 200_u64, 100_000);
+    let s = 0.5 / noise;
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut uniform = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    };
+    let eps = [0.02_f64, 0.1, 0.2];
+    let mut sums = [(0.0, 0.0); 3];
+    for _ in 0..draws {
+        let (mut own, mut other) = (0.0, 0.0);
+        for _ in 0..steps / 2 {
+            let (r, angle) = (
+                (-2.0 * uniform().ln()).sqrt(),
+                std::f64::consts::TAU * uniform(),
+            );
+            for u in [r * angle.cos(), r * angle.sin()] {
+                own += (s * u - 0.5 * s * s).exp();
+                other += (-s * u - 0.5 * s * s).exp();
+            }
+        }
+        for (sum, eps) in sums.iter_mut().zip(eps) {
+            let value = ((own - eps.exp() * other) / steps as f64).max(0.0);
+            *sum = (sum.0 + value, sum.1 + value * value);
+        }
+    }
+    for ((first, second), eps) in sums.into_iter().zip(eps) {
+        let mean = first / f64::from(draws);
+        let deviation = ((second / f64::from(draws) - mean * mean) / f64::from(draws)).sqrt();
+        let found = replaced(&allocated(noise, steps, 1), eps);
+        assert!(
+            found.upper >= mean - 5.0 * deviation
+                && found.upper <= mean + 5.0 * deviation + 1e-3 * mean,
+            "{eps} {found:?} {mean} {deviation}"
+        );
+    }
+    for (noise, steps, epochs) in [(0.6, 100_u64, 1_u64), (1.0, 1000, 10), (2.0, 10_000, 1)] {
+        let event = allocated(noise, steps, 1).repeated(epochs);
+        let found = pld::epsilon(&event, delta(1e-6), Adjacency::ReplaceOne).unwrap();
+        let poisson = sampled(1.0 / steps as f64, noise, steps * epochs);
+        let poisson = pld::epsilon(&poisson, delta(1e-6), Adjacency::ReplaceOne).unwrap();
+        assert!(found.upper <= 1.1 * poisson.upper && found.upper >= 0.5 * poisson.lower);
+        let alone = allocated(2.0 * noise, steps, 1).repeated(epochs);
+        let alone = pld::epsilon(&alone, delta(1e-6), Adjacency::ZeroOut).unwrap();
+        assert!(found.upper >= alone.lower, "{found:?} {alone:?}");
+    }
+}
+
 #[test]
 fn what_has_no_theorem_is_refused() {
     let event = allocated(1.0, 10, 1);
-    assert!(matches!(
-        Accountant::Pld.epsilon(&event, delta(1e-5), Adjacency::ReplaceOne),
-        Err(AccountingError::UnsupportedAdjacency { .. })
-    ));
     for accountant in [Accountant::Rdp, Accountant::Exact, Accountant::Gdp] {
         assert!(
             accountant

@@ -128,7 +128,7 @@ fn meaning(model: &Model) -> Vec<Block> {
         Grounds::Gaussian => {
             "These come from the trade-off curve of the run, which is that of one Gaussian release; k records have k times its mu."
         }
-        Grounds::Curve => "These come from the accountant's curve of delta over epsilon.",
+        Grounds::Curve | Grounds::Groups => "These come from the accountant's curve of delta over epsilon.",
         Grounds::Pair => {
             "These come from epsilon and delta alone. The run itself may leave an attacker less; its report.html has the table of \
              its own curve."

@@ -307,6 +307,7 @@ pub(super) fn tests_table(attack: &AttackTable) -> String {
         groups.join(", "),
         match attack.grounds {
             Grounds::Gaussian => "That holds for every run of this kind, and is exact for a single Gaussian release: k records have k times the μ of one.",
+            Grounds::Groups => "Those numbers are of the pair of distributions that is worst for so many records.",
             Grounds::Curve =>
                 "That is a bound: where (ε, δ) holds for one record, (kε, δ(e<sup>kε</sup> − 1)/(e<sup>ε</sup> − 1)) holds for k, \
                  at the best point of the curve.",
@@ -324,7 +325,7 @@ fn grounds(grounds: Grounds) -> &'static str {
             "From the trade-off curve of the run itself, which is that of a Gaussian mechanism with parameter μ: at a false positive \
              rate a, true positives are at most Φ(Φ<sup>−1</sup>(a) + kμ) for k records. No test does better."
         }
-        Grounds::Curve => {
+        Grounds::Curve | Grounds::Groups => {
             "From the accountant’s whole curve of δ over ε, not from one point of it: at a false positive rate a, true positives T(a) \
              are at most the least of δ(ε) + e<sup>ε</sup>a and 1 − e<sup>−ε</sup>(1 − δ(ε) − a); for k records, T applied k times. \
              No test does better."

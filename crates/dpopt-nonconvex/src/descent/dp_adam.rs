@@ -2,7 +2,8 @@
 
 use dpopt_oracle::{AskError, Oracle};
 use dpopt_solver::{
-    Asked, Budget, Item, Plan, PlanError, PublicFacts, RunError, Solver, Terms, Unit, Value, Walk,
+    Asked, Batches, Budget, Item, Plan, PlanError, PublicFacts, RunError, Solver, Terms, Unit,
+    Value, Walk,
 };
 
 use super::Fresh;
@@ -17,7 +18,7 @@ pub static DP_ADAM: Solver = Solver {
     planner: |facts, extra, budget, limits| {
         let units = extra.units(facts);
         let plan = DpAdamPlan::in_units(facts, &units, budget, limits.max_steps)?;
-        Ok(Box::new(plan))
+        Ok(Box::new(plan.with_batches(extra.batches)?))
     },
     ..DP_SGD
 };
@@ -106,6 +107,17 @@ impl DpAdamPlan {
             second_moment,
             stabiliser,
             subtract_noise,
+        })
+    }
+
+    /// The same on batches that are drawn so: see [`DpSgdPlan::with_batches`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_batches(self, batches: Batches) -> Result<Self, PlanError> {
+        Ok(Self {
+            releases: self.releases.with_batches(batches)?,
+            ..self
         })
     }
 

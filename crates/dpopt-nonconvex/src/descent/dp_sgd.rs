@@ -1,9 +1,9 @@
 //! DP-SGD: noisy clipped gradients on Poisson samples, with momentum.
 
-use dpopt_oracle::{Batch, Level, Schedule};
-use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend, Which};
+use dpopt_oracle::{Level, Schedule};
+use dpopt_privacy::{Accountant, NoiseMultiplier, SamplingRate, Spend};
 use dpopt_solver::{
-    Access, Auto, Budget, FreshReleases, Item, Needs, OutputRule, Plan, PlanError, PublicFacts,
+    Auto, Batches, Budget, FreshReleases, Item, Needs, OutputRule, Plan, PlanError, PublicFacts,
     RunError, Solver, Terms, Unit, Walk,
 };
 
@@ -19,6 +19,7 @@ pub static DP_SGD: Solver = Solver {
     paper: "Abadi et al. 2016 (arXiv 1607.00133)",
     needs: Needs {
         no_constants: true,
+        samples: true,
         ..Needs::NOTHING
     },
     uses_rank: false,
@@ -29,7 +30,7 @@ pub static DP_SGD: Solver = Solver {
     planner: |facts, extra, budget, limits| {
         let units = extra.units(facts);
         let plan = DpSgdPlan::in_units(facts, &units, budget, limits.max_steps)?;
-        Ok(Box::new(plan))
+        Ok(Box::new(plan.with_batches(extra.batches)?))
     },
 };
 /// DP-SGD with a clip radius that goes down.
@@ -38,7 +39,7 @@ pub static DP_SGD_DECAY: Solver = Solver {
     planner: |facts, extra, budget, limits| {
         let units = extra.units(facts);
         let plan = DpSgdPlan::decaying_in_units(facts, &units, budget, limits.max_steps)?;
-        Ok(Box::new(plan))
+        Ok(Box::new(plan.with_batches(extra.batches)?))
     },
     ..DP_SGD
 };
@@ -62,6 +63,8 @@ pub struct DpSgdPlan {
     terms: Terms,
     schedule: DpSgdSchedule,
     accountant: Option<Accountant>,
+    /// What Poisson samples at the same rate and steps would need, where others are drawn.
+    poisson: Option<NoiseMultiplier>,
 }
 
 /// What a [`DpSgdPlan`] does.
@@ -69,8 +72,10 @@ pub struct DpSgdPlan {
 pub struct DpSgdSchedule {
     /// Number of steps T, one release each.
     pub steps: u64,
-    /// Probability with which a record enters a step.
+    /// Probability with which a record enters a step; of an allocation, one over the steps of an epoch.
     pub sampling_rate: SamplingRate,
+    /// How batches are drawn.
+    pub batches: Batches,
     /// Step size.
     pub step_size: f64,
     /// Heavy-ball momentum.
@@ -186,10 +191,50 @@ impl DpSgdPlan {
         }))
     }
 
+    /// The same plan with batches that are drawn so, and the noise that they need: in whole epochs where records are allocated. A plan of Poisson
+    /// samples stays as it is; the others say what noise Poisson samples would need at the same steps and rate.
+    ///
+    /// # Errors
+    /// [`PlanError`]: of a largest batch below the mean one, and what accountants refuse.
+    pub fn with_batches(self, batches: Batches) -> Result<Self, PlanError> {
+        if batches == self.schedule.batches {
+            return Ok(self);
+        }
+        let (facts, budget) = (*self.facts(), *self.budget());
+        let old = self.schedule;
+        let (steps, rate) = batches.fitted(old.steps, old.sampling_rate)?;
+        let calibrated = |batches: Batches| {
+            batches.at(&facts, rate)?;
+            let event = |z| spend(&facts, z, (batches, rate), steps).event().clone();
+            budget.calibrated(facts.adjacency, event)
+        };
+        let (accountant, noise_multiplier) = calibrated(batches)?;
+        let as_planned = old.batches == Batches::Poisson
+            && self.accountant.is_some()
+            && (old.steps, old.sampling_rate) == (steps, rate);
+        let poisson = match as_planned {
+            true => old.noise_multiplier,
+            false => calibrated(Batches::Poisson)?.1,
+        };
+        let schedule = DpSgdSchedule {
+            steps,
+            sampling_rate: rate,
+            batches,
+            noise_multiplier,
+            ..old
+        };
+        Ok(Self {
+            accountant: Some(accountant),
+            poisson: (batches != Batches::Poisson).then_some(poisson),
+            ..Self::by_hand(&facts, &budget, schedule)
+        })
+    }
+
     /// The same with a schedule of the same privacy.
     pub(super) fn scheduled(&self, change: impl FnOnce(DpSgdSchedule) -> DpSgdSchedule) -> Self {
         Self {
             accountant: self.accountant,
+            poisson: self.poisson,
             ..Self::by_hand(self.facts(), self.budget(), change(self.schedule))
         }
     }
@@ -209,11 +254,16 @@ impl DpSgdPlan {
     ) -> Result<Self, PlanError> {
         facts.check_clipped()?;
         check(steps, step_size, momentum, clip)?;
-        let event = |z| spend(facts, z, sampling_rate, steps).event().clone();
+        let batches = Batches::Poisson;
+        let event = |z| {
+            let spend = spend(facts, z, (batches, sampling_rate), steps);
+            spend.event().clone()
+        };
         let (accountant, noise_multiplier) = budget.calibrated(facts.adjacency, event)?;
         let schedule = DpSgdSchedule {
             steps,
             sampling_rate,
+            batches,
             step_size,
             momentum,
             clip,
@@ -233,25 +283,28 @@ impl DpSgdPlan {
         let DpSgdSchedule {
             steps,
             sampling_rate: rate,
+            batches,
             noise_multiplier,
             ..
         } = schedule;
-        let spend = spend(facts, noise_multiplier, rate, steps);
+        let spend = spend(facts, noise_multiplier, (batches, rate), steps);
         let terms = Terms::new(facts, budget, steps, spend)
             .with_gradients(steps as f64 * facts.records as f64 * rate.get())
             .with_clip(schedule.clip)
-            .with_access(Access::Poisson(rate))
+            .with_access(batches.access(rate))
             .with_output(schedule.output);
         let noise_std = facts.noise_std(schedule.clip, noise_multiplier.get()) / rate.get();
         Self {
-            // Where the clip goes down, so does the noise: it is not of one size.
-            terms: if schedule.clip_decay == 1.0 {
+            // Where the clip goes down, so does the noise: it is not of one size. Means over steps that share their draw, or leave records out, are
+            // no means of fresh samples.
+            terms: if schedule.clip_decay == 1.0 && batches == Batches::Poisson {
                 terms.with_fresh(FreshReleases::new(noise_std))
             } else {
                 terms
             },
             schedule,
             accountant: None,
+            poisson: None,
         }
     }
 
@@ -292,7 +345,7 @@ impl DpSgdPlan {
         let clips = if decays { schedule.steps } else { 1 };
         Fresh::new(
             self.facts().dim,
-            Which::Poisson(schedule.sampling_rate),
+            schedule.batches.which(schedule.sampling_rate),
             schedule.noise_multiplier,
             (0..clips).map(|step| {
                 if decays {
@@ -330,6 +383,14 @@ impl Plan for DpSgdPlan {
             Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
             Item::number("noise_std", self.noise_std(), Unit::GRADIENT),
         ];
+        if schedule.batches != Batches::Poisson {
+            items.push(Item::word("batches", schedule.batches));
+        }
+        if let Batches::AtMost(most) = schedule.batches {
+            items.push(Item::count("largest_batch", u64::from(most)));
+        }
+        let poisson = self.poisson.map(NoiseMultiplier::get);
+        items.extend(poisson.map(|z| Item::ratio("poisson_noise_multiplier", z)));
         items.extend(self.accountant.map(|name| Item::word("accountant", name)));
         items.push(Item::word("output", schedule.output));
         items
@@ -363,11 +424,11 @@ pub(super) fn rate_for(
 fn spend(
     facts: &PublicFacts,
     noise_multiplier: NoiseMultiplier,
-    rate: SamplingRate,
+    (batches, rate): (Batches, SamplingRate),
     steps: u64,
 ) -> Spend {
     let level = Level {
-        batch: Batch::Poisson(rate),
+        batch: batches.batch(rate),
         noise_multiplier,
     };
     Schedule::new(facts.records).releases(level, steps).spend()

@@ -11,7 +11,7 @@ use dpopt_privacy::{Accountant, Adjacency, ClipNorm, NoiseMultiplier, SamplingRa
 use dpopt_solver::search::{MOST_STEPS, bisect, whole};
 use dpopt_solver::{
     Access, Asked, Auto, BoundSense, BoundedQuantity, Budget, Item, Needs, OutputRule, Plan,
-    PlanError, PublicFacts, ReleaseKind, RunError, Solver, Terms, Unit, Walk,
+    PlanError, PublicFacts, ReleaseKind, RunError, Solver, Terms, Unit, Value, Walk,
 };
 
 use super::{Phases, descend};
@@ -49,8 +49,9 @@ const REPLANS: u32 = 6;
 /// - E||grad F(w)||^2 <= 4 L1 F0/T + d sigma1^2 for w uniform on w_0..w_{T-1}.
 ///
 /// # Privacy
-/// Under add/remove and zero-out: Poisson samples at rate b2/n, noise relative to lambda_t/b2. Under replace-one: samples of
-/// fixed size without replacement, noise relative to 2 lambda_t/b2, that is half of its ratio to the clip radius.
+/// Under add/remove and zero-out: Poisson samples at rate b2/n, noise relative to lambda_t/b2. Under replace-one: Poisson samples, or
+/// samples of fixed size without replacement, whichever has the smaller bound; noise relative to 2 lambda_t/b2, that is half of its ratio
+/// to the clip radius.
 /// Anchors are plain Gaussians of the same relation. All multipliers are scaled until the accountant says that
 /// the whole event costs the budget; what is stated holds under that adjacency and no other.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +70,8 @@ pub struct SampledSpiderBoostSchedule {
     pub phase: u64,
     /// b2, by which a variation divides.
     pub batch: u64,
+    /// Whether a variation reads exactly so many records, under replace-one, and not each of them with the probability that has this mean.
+    pub fixed_size: bool,
     /// Step size 1/(2 L1).
     pub step_size: f64,
     /// Per-record clip radius, L0.
@@ -111,7 +114,7 @@ impl SampledSpiderBoostSchedule {
                 noise_multiplier: self.anchor_noise_multiplier,
             },
             Level {
-                batch: sample(facts, self.batch),
+                batch: sample(facts, self.batch, self.fixed_size),
                 noise_multiplier: self.variation_noise_multiplier,
             },
         ]
@@ -142,6 +145,26 @@ impl SampledSpiderBoostPlan {
     /// [`PlanError::Vacuous`] when the bound is not below min(L0, sqrt(2 L1 F0)); an accounting error where no
     /// accountant reaches the budget.
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
+        let poisson = Self::sampling(facts, budget, max_steps, false);
+        if facts.adjacency != Adjacency::ReplaceOne {
+            return poisson;
+        }
+        match (poisson, Self::sampling(facts, budget, max_steps, true)) {
+            (Ok(poisson), Ok(fixed)) if fixed.predicted_bound() < poisson.predicted_bound() => {
+                Ok(fixed)
+            }
+            (Err(_), fixed) => fixed,
+            (poisson, _) => poisson,
+        }
+    }
+
+    /// With samples of one kind.
+    fn sampling(
+        facts: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+        fixed_size: bool,
+    ) -> Result<Self, PlanError> {
         facts.check()?;
         let mu = budget.mu()?.get();
         let mut scale = 1.0;
@@ -150,7 +173,8 @@ impl SampledSpiderBoostPlan {
             let shape = search(facts, mu / scale, max_steps.max(1));
             facts.useful(SOLVER, shape.bound.sqrt(), mu)?;
             let event = |z: f64| {
-                let releases = levels(facts, &shape, z).map(|levels| spend(facts, &shape, levels));
+                let releases =
+                    levels(facts, &shape, z, fixed_size).map(|levels| spend(facts, &shape, levels));
                 releases.map(|spend| spend.event().clone())
             };
             let accountant = Accountant::tightest_for(&event(1.0)?, facts.adjacency)?;
@@ -167,7 +191,14 @@ impl SampledSpiderBoostPlan {
                 let bound =
                     (optimisation(facts, shape.steps) + facts.dim as f64 * sigma * sigma).sqrt();
                 facts.useful(SOLVER, bound, mu)?;
-                return Self::build(facts, budget, &shape, factor, accountant, bound);
+                let levels = levels(facts, &shape, factor, fixed_size)?;
+                return Ok(Self::build(
+                    facts,
+                    budget,
+                    &shape,
+                    levels,
+                    (accountant, bound),
+                ));
             }
             scale *= factor * 1.002;
         }
@@ -178,15 +209,14 @@ impl SampledSpiderBoostPlan {
         facts: &PublicFacts,
         budget: &Budget,
         shape: &Shape,
-        factor: f64,
-        accountant: Accountant,
-        bound: f64,
-    ) -> Result<Self, PlanError> {
-        let [anchor, variation] = levels(facts, shape, factor)?;
+        [anchor, variation]: [Level; 2],
+        (accountant, bound): (Accountant, f64),
+    ) -> Self {
         let schedule = SampledSpiderBoostSchedule {
             steps: shape.steps,
             phase: shape.phase,
             batch: shape.batch,
+            fixed_size: matches!(variation.batch, Batch::FixedSize(_)),
             step_size: 0.5 / facts.smoothness,
             clip: facts.lipschitz,
             anchor_noise_multiplier: anchor.noise_multiplier,
@@ -194,11 +224,11 @@ impl SampledSpiderBoostPlan {
             output: OutputRule::Uniform,
         };
         let plan = Self::by_hand(facts, budget, schedule);
-        Ok(Self {
+        Self {
             terms: plan.terms.stating(Some(bound)),
             accountant: Some(accountant),
             ..plan
-        })
+        }
     }
 
     /// A plan with another schedule. It states no bound.
@@ -284,6 +314,7 @@ impl Plan for SampledSpiderBoostPlan {
             Item::count("anchors", schedule.anchors()),
             Item::count("variations", schedule.variations()),
             Item::count("batch", schedule.batch),
+            Item::plain("fixed_size", Value::Flag(schedule.fixed_size)),
             Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
             Item::number("clip", schedule.clip, Unit::GRADIENT),
             Item::ratio(
@@ -349,27 +380,32 @@ impl Walk for Sampled<'_> {
 }
 
 /// What a variation reads under the adjacency of the facts: all records where so many make no sample.
-fn sample(facts: &PublicFacts, batch: u64) -> Batch {
+fn sample(facts: &PublicFacts, batch: u64, fixed_size: bool) -> Batch {
     if batch >= facts.records {
         return Batch::All;
     }
     let size = batch.max(1);
     match facts.adjacency {
-        Adjacency::ReplaceOne => Batch::FixedSize(size),
+        Adjacency::ReplaceOne if fixed_size => Batch::FixedSize(size),
         _ => {
             SamplingRate::new(size as f64 / facts.records as f64).map_or(Batch::All, Batch::Poisson)
         }
     }
 }
 
-fn levels(facts: &PublicFacts, shape: &Shape, factor: f64) -> Result<[Level; 2], PlanError> {
+fn levels(
+    facts: &PublicFacts,
+    shape: &Shape,
+    factor: f64,
+    fixed_size: bool,
+) -> Result<[Level; 2], PlanError> {
     Ok([
         Level {
             batch: Batch::All,
             noise_multiplier: NoiseMultiplier::new(shape.anchor * factor)?,
         },
         Level {
-            batch: sample(facts, shape.batch),
+            batch: sample(facts, shape.batch, fixed_size),
             noise_multiplier: NoiseMultiplier::new(shape.variation * factor)?,
         },
     ])

@@ -6,6 +6,7 @@ mod adaptive_batch;
 mod adaptive_gd;
 mod bad_input;
 mod baselines;
+mod batches;
 mod bounds;
 mod docs;
 mod dp_mf;

@@ -92,15 +92,26 @@ fn each_adjacency_gets_its_own_sample_and_another_is_no_claim() {
         other => panic!("{other:?}"),
     };
     let poisson = event_of(Adjacency::AddRemove);
-    let fixed = event_of(Adjacency::ReplaceOne);
-    for sampled in [&poisson, &event_of(Adjacency::ZeroOut)] {
+    let replaced = plan(&facts_under(10, 3_000, Adjacency::ReplaceOne));
+    let of_size = with(&replaced, |schedule| schedule.fixed_size = true);
+    let of_size = of_size.spend();
+    let fixed = of_size.event();
+    // Of one size the same noise costs more, so Poisson samples are what is planned.
+    assert!(!replaced.schedule().fixed_size);
+    assert!(cost(fixed, Adjacency::ReplaceOne) > 1.0 + 1e-3);
+    let both = [
+        poisson.clone(),
+        event_of(Adjacency::ZeroOut),
+        event_of(Adjacency::ReplaceOne),
+    ];
+    for sampled in &both {
         assert!(has(sampled, &|event| matches!(
             event,
             Event::PoissonSampled { .. }
         )));
     }
     let fixed_size = |event: &Event| matches!(event, Event::SampledWithoutReplacement { sample_size, .. } if *sample_size < 3_000);
-    assert!(has(&fixed, &fixed_size) && !has(&poisson, &fixed_size));
+    assert!(has(fixed, &fixed_size) && !has(&poisson, &fixed_size));
     // Replacing a record moves a sum twice as far, so the same releases have half the multipliers then, and cost more.
     let half = |z: &mut NoiseMultiplier| *z = NoiseMultiplier::new(0.5 * z.get()).unwrap();
     let same = with(

@@ -1,6 +1,6 @@
 //! Which records a release of a plan reads, and with how much noise.
 
-use dpopt_privacy::{NoiseMultiplier, SamplingRate, Slice, Which};
+use dpopt_privacy::{Allocation, NoiseMultiplier, SamplingRate, Slice, Which};
 use serde::Serialize;
 
 use crate::error::{AskError, EstimatorError};
@@ -16,6 +16,10 @@ pub enum Batch {
     Poisson(SamplingRate),
     /// A fresh sample of so many records; under replace-one only.
     FixedSize(u64),
+    /// A fresh Poisson sample of which no more than so many records are kept; under replace-one and zero-out only.
+    Truncated(SamplingRate, u32),
+    /// The next step of an allocation of all records to steps.
+    Allocated(Allocation),
     /// The next so many unread records.
     Next(u64),
     /// The next max(1, ceil(rate ||w - w'||)) unread records: a batch in proportion to the displacement,
@@ -70,6 +74,8 @@ impl HeldSlice {
             Batch::All => Which::All,
             Batch::Poisson(rate) => Which::Poisson(rate),
             Batch::FixedSize(size) => Which::FixedSize(size),
+            Batch::Truncated(rate, most) => Which::Truncated(rate, most),
+            Batch::Allocated(allocation) => Which::Allocated(allocation),
             Batch::Next(_) | Batch::PerLength(_) => {
                 Which::Next(batch.unread(length).unwrap_or_default())
             }

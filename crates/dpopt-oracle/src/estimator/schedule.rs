@@ -44,7 +44,7 @@ pub struct Schedule {
     records: u64,
     whole: Vec<(Event, u64)>,
     /// Where the releases of a level stand in `whole`: a plan may have as many levels as it has steps.
-    places: BTreeMap<(u8, u64, u64), usize>,
+    places: BTreeMap<(u64, u64, u64), usize>,
     /// What one slice may be charged: one of these.
     shares: Vec<Vec<(Event, u64)>>,
     /// What the slice of a phase is charged.
@@ -79,6 +79,20 @@ impl Schedule {
                 };
                 self.whole(level, event, count);
             }
+            Batch::Truncated(rate, most) => {
+                let event = Event::TruncatedSubsampledGaussian {
+                    dataset_size: self.records,
+                    sampling_probability: rate,
+                    truncated_batch_size: most,
+                    noise_multiplier: level.noise_multiplier,
+                };
+                self.whole(level, event, count);
+            }
+            Batch::Allocated(allocation) => {
+                // Paid for as a whole, each time that one begins.
+                let times = count.div_ceil(allocation.steps.max(1));
+                add(&mut self.whole, allocation.event(gaussian), times);
+            }
             Batch::Next(_) | Batch::PerLength(_) => self.share(gaussian),
             Batch::Held(_) => add(&mut self.held, gaussian, count),
         }
@@ -110,7 +124,11 @@ impl Schedule {
             _ if count == 0 => {}
             Batch::Next(_) | Batch::PerLength(_) => self.share(event),
             Batch::Held(_) => add(&mut self.held, event, count),
-            Batch::All | Batch::Poisson(_) | Batch::FixedSize(_) => {
+            Batch::All
+            | Batch::Poisson(_)
+            | Batch::FixedSize(_)
+            | Batch::Truncated(..)
+            | Batch::Allocated(_) => {
                 add(&mut self.whole, event, count);
             }
         }
@@ -185,6 +203,7 @@ impl Schedule {
         let (kind, size) = match level.batch {
             Batch::Poisson(rate) => (1, rate.get().to_bits()),
             Batch::FixedSize(size) => (2, size),
+            Batch::Truncated(rate, most) => (3 + u64::from(most), rate.get().to_bits()),
             _ => (0, 0),
         };
         let key = (kind, size, level.noise_multiplier.get().to_bits());
@@ -192,7 +211,7 @@ impl Schedule {
             self.whole[place].1 += count;
             return;
         }
-        // What periods added has no place; all other events have.
+        // What periods and allocations added has no place; all other events have.
         let periods = self.places.len() < self.whole.len();
         let found = if periods {
             self.whole.iter().position(|(known, _)| *known == event)

@@ -16,7 +16,7 @@ use dpopt_oracle::{
     OutputPerturbed, Positions, PrivateData, PrivateGradient, PrivateMean, QuadraticLink, Softmax,
 };
 use dpopt_privacy::{
-    Adjacency, Curator, Event, LatticeSum, NoiseMultiplier, SamplingRate, Spend, Which,
+    Adjacency, Allocation, Curator, Event, LatticeSum, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 use tempfile::TempDir;
 
@@ -111,6 +111,13 @@ fn releases<L: Differentiable<Records = Examples>>(
             sample_size: size,
             event: Box::new(Event::gaussian(z)),
         },
+        Which::Truncated(rate, most) => Event::TruncatedSubsampledGaussian {
+            dataset_size: ROWS as u64,
+            sampling_probability: rate,
+            truncated_batch_size: most,
+            noise_multiplier: z,
+        },
+        Which::Allocated(of) => of.event(Event::gaussian(z)),
         _ => Event::gaussian(z),
     };
     let mut estimator = PrivateGradient::clipped(
@@ -153,6 +160,12 @@ fn every_storage_block_access_and_number_of_threads_gives_the_sums_of_memory() {
                 Which::FixedSize(1),
                 Which::FixedSize(37),
                 Which::FixedSize(ROWS as u64),
+                Which::Truncated(SamplingRate::new(0.02).unwrap(), ROWS as u32 / 40),
+                Which::Allocated(Allocation::to_one_of(3)),
+                Which::Allocated(Allocation {
+                    steps: 5,
+                    participations: 2,
+                }),
             ] {
                 let expected = releases(&memory, Glm::Logistic, access, 1);
                 let found = releases(&file, Glm::Logistic, access, threads);

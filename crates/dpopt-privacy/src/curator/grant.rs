@@ -16,6 +16,7 @@ use crate::units::{NoiseMultiplier, SamplingRate};
 use crate::which::{Account, Which};
 
 use super::Curator;
+use super::allocated::AllocationTerms;
 
 /// A release that may be made, with its records not drawn yet.
 pub(super) struct Priced {
@@ -23,6 +24,16 @@ pub(super) struct Priced {
     draw: Draw,
     denominator: f64,
     blocks: Option<FixedBlocks>,
+}
+
+impl Priced {
+    /// The allocation of which a step is priced.
+    pub(super) fn allocation(&self) -> Option<AllocationTerms> {
+        match &self.draw {
+            Draw::Allocated { terms, .. } => Some(terms.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// How its records are drawn.
@@ -41,6 +52,15 @@ enum Draw {
     FixedSize {
         size: u64,
         records: u64,
+    },
+    Truncated {
+        rate: SamplingRate,
+        most: u32,
+        records: u64,
+    },
+    Allocated {
+        terms: AllocationTerms,
+        positions: u64,
     },
     Next {
         len: u64,
@@ -315,6 +335,8 @@ impl Curator {
         match priced.draw {
             Draw::Poisson { positions: n, .. }
             | Draw::FixedSize { records: n, .. }
+            | Draw::Truncated { records: n, .. }
+            | Draw::Allocated { positions: n, .. }
             | Draw::Sampled { records: n, .. } => at_most(n)?,
             Draw::Range(_) | Draw::Next { .. } | Draw::Slice { .. } => {}
         }
@@ -387,6 +409,63 @@ impl Curator {
                     draw: Draw::FixedSize { size, records },
                     denominator: size as f64,
                     blocks: rate.ok().and_then(of_samples),
+                }
+            }
+            Which::Truncated(rate, most) => {
+                // Under add-remove how often the limit binds depends on a number that nobody may know.
+                if !adjacency.record_count_is_public() {
+                    return Err(Refused::TruncatedAdjacency { adjacency });
+                }
+                let mean = records as f64 * rate.get();
+                if most == 0 || f64::from(most) < mean {
+                    return Err(Refused::LargestBatch { most, mean });
+                }
+                let Event::Gaussian { noise_multiplier } = event else {
+                    return Err(Refused::NotReserved { event, slice: None });
+                };
+                Priced {
+                    price: Price {
+                        event: Event::TruncatedSubsampledGaussian {
+                            dataset_size: records,
+                            sampling_probability: rate,
+                            truncated_batch_size: most,
+                            noise_multiplier,
+                        },
+                        account: Account::Whole,
+                        reads: ReplayedReads::Truncated { rate, most },
+                    },
+                    draw: Draw::Truncated {
+                        rate,
+                        most,
+                        records,
+                    },
+                    denominator: mean,
+                    blocks: of_samples(rate),
+                }
+            }
+            Which::Allocated(allocation) => {
+                let terms = AllocationTerms {
+                    allocation,
+                    event: allocation.event(event),
+                    records,
+                    order,
+                    part,
+                };
+                let turn = self.allocated.turn(&terms)?;
+                Priced {
+                    price: Price {
+                        event: terms.event.clone(),
+                        account: turn.account,
+                        reads: ReplayedReads::Allocated {
+                            number: turn.number,
+                            step: turn.step,
+                        },
+                    },
+                    denominator: records as f64 * allocation.share(),
+                    blocks: SamplingRate::new(allocation.share())
+                        .ok()
+                        .and_then(of_samples),
+                    draw: Draw::Allocated { terms, positions },
                 }
             }
             Which::Next(len) => {
@@ -473,6 +552,14 @@ impl Curator {
                 Read::Drawn(self.draw_poisson(rate, within(&slice, records))?)
             }
             Draw::FixedSize { size, records } => Read::Drawn(self.draw_fixed_size(size, records)?),
+            Draw::Truncated {
+                rate,
+                most,
+                records,
+            } => Read::Drawn(self.draw_truncated(rate, most, records)?),
+            Draw::Allocated { terms, positions } => {
+                Read::Drawn(self.draw_allocated(terms, positions)?)
+            }
             Draw::Next {
                 len,
                 records,

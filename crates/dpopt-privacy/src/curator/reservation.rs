@@ -282,7 +282,9 @@ impl Reservation {
                 }
                 Ok(Place::Cap { used, total, made })
             }
-            (Terms::AtMost { .. }, Account::Slice(_) | Account::Chain(_))
+            // What is paid for is taken off nothing.
+            (_, Account::Paid)
+            | (Terms::AtMost { .. }, Account::Slice(_) | Account::Chain(_))
             | (Terms::OnEachSlice { .. }, Account::Whole | Account::Chain(_)) => Err(refused()),
             (Terms::OnEachSlice { cap, made, used }, Account::Slice(slice)) => {
                 if !made_on_slices(event) || matches!(event, Event::PoissonSampled { .. }) {
@@ -530,10 +532,13 @@ fn made_on_all(leaf: &Event, adjacency: Adjacency) -> bool {
         | Event::AboveThreshold { .. }
         | Event::ReportNoisyMax { .. }
         | Event::RepeatAndSelect { .. } => true,
-        Event::PoissonSampled { event, .. } => matches!(**event, Event::Gaussian { .. }),
+        Event::PoissonSampled { event, .. } | Event::RandomAllocation { event, .. } => {
+            matches!(**event, Event::Gaussian { .. })
+        }
         Event::SampledWithoutReplacement { event, .. } => {
             adjacency == Adjacency::ReplaceOne && matches!(**event, Event::Gaussian { .. })
         }
+        Event::TruncatedSubsampledGaussian { .. } => adjacency.record_count_is_public(),
         _ => false,
     }
 }

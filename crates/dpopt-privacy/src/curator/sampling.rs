@@ -11,6 +11,7 @@ use crate::refused::Refused;
 use crate::units::SamplingRate;
 
 use super::Curator;
+use super::allocated::AllocationTerms;
 
 impl Curator {
     /// A number below `bound` (0 for a bound of 0), independent of the data; the bias is below
@@ -48,9 +49,7 @@ impl Curator {
         positions: Range<u64>,
     ) -> Result<Vec<u32>, Refused> {
         let mut stream = self.stream(Purpose::Sampling)?;
-        // Rate 1 takes every record; below it the product is an exact integer below 2^64,
-        // or loses only bits under one, downwards.
-        let threshold = (rate.get() * 18_446_744_073_709_551_616.0) as u64;
+        let threshold = threshold(rate);
         let all = rate.get() >= 1.0;
         let drawn: Vec<u32> = positions
             .clone()
@@ -74,6 +73,51 @@ impl Curator {
         Ok(self.replayed_sample(0..records, drawn.into_iter().collect(), true))
     }
 
+    /// As [`Curator::draw_poisson`] from all records, of which at most `most` are kept, all sets of them being equally likely (reservoir
+    /// sampling). Never more than `most` positions are in memory.
+    pub(super) fn draw_truncated(
+        &mut self,
+        rate: SamplingRate,
+        most: u32,
+        records: u64,
+    ) -> Result<Vec<u32>, Refused> {
+        let mut stream = self.stream(Purpose::Sampling)?;
+        let threshold = threshold(rate);
+        let all = rate.get() >= 1.0;
+        let (mut kept, mut sampled) = (Vec::new(), 0_u64);
+        for position in 0..records {
+            if !all && stream.next_u64() >= threshold {
+                continue;
+            }
+            sampled += 1;
+            if sampled <= u64::from(most) {
+                kept.push(position as u32);
+                continue;
+            }
+            let place = stream.below(sampled);
+            if let Some(old) = kept.get_mut(place as usize) {
+                *old = position as u32;
+            }
+        }
+        kept.sort_unstable();
+        let full = sampled >= u64::from(most);
+        Ok(self.replayed_sample(0..records, kept, full))
+    }
+
+    /// The records of the next step of an allocation, which its first step draws.
+    pub(super) fn draw_allocated(
+        &mut self,
+        terms: AllocationTerms,
+        positions: u64,
+    ) -> Result<Vec<u32>, Refused> {
+        let stream = match self.allocated.begins() {
+            true => Some(self.stream(Purpose::Sampling)?),
+            false => None,
+        };
+        let drawn = self.allocated.step(terms, positions, stream)?;
+        Ok(self.replayed_sample(0..positions, drawn, false))
+    }
+
     /// The sample of an audited run, where there is one.
     fn replayed_sample(&self, from: Range<u64>, drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
         match &self.replay {
@@ -81,4 +125,10 @@ impl Curator {
             None => drawn,
         }
     }
+}
+
+/// What 64 uniform bits are below with probability `rate`, rounded down. Rate 1 takes every record; below it the product is an exact
+/// integer below 2^64, or loses only bits under one, downwards.
+fn threshold(rate: SamplingRate) -> u64 {
+    (rate.get() * 18_446_744_073_709_551_616.0) as u64
 }

@@ -32,10 +32,13 @@ impl Curator {
             return Err(Refused::NotSimulated);
         }
         let event = Event::gaussian(noise_multiplier);
-        let price = self
-            .price_of_any_size(which, Body::of(records), event)?
-            .price;
-        self.charge(&price.event, &price.account)
+        let priced = self.price_of_any_size(which, Body::of(records), event)?;
+        if let Some(terms) = priced.allocation() {
+            self.check(&priced.price.event, &priced.price.account)?;
+            // Nothing is drawn, and the step is taken.
+            self.allocated.step(terms, 0, None)?;
+        }
+        self.charge(&priced.price.event, &priced.price.account)
     }
 
     /// As [`Curator::charge_simulated`], for a release on a chain of slices.

@@ -103,6 +103,20 @@ pub enum ReplayedReads {
         /// Records to draw from.
         records: u64,
     },
+    /// A Poisson sample of which no more than so many records are kept.
+    Truncated {
+        /// Probability with which a record is sampled.
+        rate: SamplingRate,
+        /// Records kept at most.
+        most: u32,
+    },
+    /// A step of a random allocation.
+    Allocated {
+        /// Number of the allocation, from 0.
+        number: u64,
+        /// Number of the step, from 0.
+        step: u64,
+    },
     /// Slices of the pool, by number: each one pays.
     Slices(Vec<u64>),
     /// A Poisson sample of the slice of this number.

@@ -5,6 +5,7 @@ mod factors;
 
 mod accountants_agree;
 mod curator;
+mod drawn;
 mod float_attack;
 mod least_norm;
 mod ledger;

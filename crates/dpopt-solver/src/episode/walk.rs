@@ -75,11 +75,13 @@ impl Episode {
                 let over = (Which::Slice(&slice), records);
                 self.run_over(oracle, point, over, radii)
             }
-            Which::Poisson(_) | Which::FixedSize(_) | Which::Sampled(..) => {
-                Err(AskError::NotOffered {
-                    what: "episodes over samples",
-                })
-            }
+            Which::Poisson(_)
+            | Which::FixedSize(_)
+            | Which::Sampled(..)
+            | Which::Truncated(..)
+            | Which::Allocated(_) => Err(AskError::NotOffered {
+                what: "episodes over samples",
+            }),
         }
     }
 

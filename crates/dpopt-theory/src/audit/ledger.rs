@@ -5,7 +5,7 @@
 //! sampled releases are integrated on their own. The audit compares the result with what the curator
 //! says was spent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dpopt_privacy::accounting::{AccountingError, costs};
 use dpopt_privacy::{
@@ -28,7 +28,8 @@ pub struct OwnCost {
     pub squared_mu: f64,
     /// Rate and noise multiplier of each release on a Poisson sample.
     pub poisson: Vec<(f64, f64)>,
-    /// Releases on samples of fixed size.
+    /// Releases on samples of fixed size, on samples with a largest batch, and at steps of allocations: they are counted, and what one costs is
+    /// left to the accountants.
     pub fixed_size: u64,
     /// Sum of the epsilons of selections.
     pub epsilon: f64,
@@ -46,6 +47,7 @@ pub fn own_cost(releases: &[ReplayedRelease], adjacency: Adjacency) -> OwnCost {
     let mut slices: BTreeMap<u64, f64> = BTreeMap::new();
     let mut slice_samples: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
     let mut sampled = 0.0;
+    let mut allocations = Allocations::default();
     for (number, release) in releases.iter().enumerate() {
         let Some(z) = noise_multiplier(release, adjacency) else {
             let epsilon = release.radius_steps / release.noise_steps;
@@ -80,9 +82,16 @@ pub fn own_cost(releases: &[ReplayedRelease], adjacency: Adjacency) -> OwnCost {
                 cost.poisson.push((rate.get(), z));
                 sampled += square;
             }
-            ReplayedReads::FixedSize { .. } => {
+            ReplayedReads::FixedSize { .. } | ReplayedReads::Truncated { .. } => {
                 cost.fixed_size += 1;
                 sampled += square;
+            }
+            ReplayedReads::Allocated { number, step } => {
+                cost.fixed_size += 1;
+                sampled += square;
+                if let Some(problem) = allocations.note(*number, *step, &release.charged) {
+                    cost.problems.push(problem);
+                }
             }
             ReplayedReads::Slices(numbers) => {
                 for slice in numbers {
@@ -116,6 +125,29 @@ pub fn own_cost(releases: &[ReplayedRelease], adjacency: Adjacency) -> OwnCost {
     cost.unsampled_squared_mu = cost.squared_mu + sampled + squares(&dearest);
     cost.poisson.extend(dearest);
     cost
+}
+
+/// The steps of allocations that were released.
+#[derive(Default)]
+struct Allocations(BTreeMap<u64, (Event, BTreeSet<u64>)>);
+
+impl Allocations {
+    /// What is wrong with one more step.
+    fn note(&mut self, number: u64, step: u64, charged: &Event) -> Option<String> {
+        let Event::RandomAllocation { num_steps, .. } = charged else {
+            return Some(format!("a step of an allocation was charged as {charged}"));
+        };
+        let (event, steps) = self
+            .0
+            .entry(number)
+            .or_insert_with(|| (charged.clone(), BTreeSet::new()));
+        let fits = step < *num_steps && event == charged && steps.insert(step);
+        (!fits).then(|| {
+            format!(
+                "step {step} of allocation {number} was released twice, or is none of {charged}"
+            )
+        })
+    }
 }
 
 impl OwnCost {
@@ -219,7 +251,11 @@ fn charged_multiplier(release: &ReplayedRelease) -> Option<f64> {
     fn of(event: &Event) -> Option<f64> {
         match event {
             Event::Gaussian { noise_multiplier } => Some(noise_multiplier.get()),
+            Event::TruncatedSubsampledGaussian {
+                noise_multiplier, ..
+            } => Some(noise_multiplier.get()),
             Event::PoissonSampled { event, .. }
+            | Event::RandomAllocation { event, .. }
             | Event::SampledWithoutReplacement { event, .. } => of(event),
             _ => None,
         }
@@ -242,8 +278,15 @@ fn charged_epsilon(event: &Event) -> Option<f64> {
 fn charges(releases: &[ReplayedRelease]) -> Vec<(Event, u64)> {
     let mut whole: Vec<(Event, u64)> = Vec::new();
     let mut sliced: Vec<(Event, BTreeMap<u64, u64>)> = Vec::new();
+    let mut begun: BTreeSet<u64> = BTreeSet::new();
     for release in releases {
         let event = &release.charged;
+        // An allocation is paid for once.
+        if let ReplayedReads::Allocated { number, .. } = &release.reads
+            && !begun.insert(*number)
+        {
+            continue;
+        }
         let on_slices: Option<Vec<(u64, Event)>> = match &release.reads {
             ReplayedReads::Slices(numbers) => {
                 Some(numbers.iter().map(|&n| (n, event.clone())).collect())

@@ -110,7 +110,11 @@ pub(super) fn positions(sample: &Sample) -> Vec<usize> {
 }
 
 /// The clipped sum of a sample's records, first coordinate times `sign`.
-fn sum_of(records: &[Record], sample: &Sample, sign: f64) -> Result<LatticeSum, CheckError> {
+pub(super) fn sum_of(
+    records: &[Record],
+    sample: &Sample,
+    sign: f64,
+) -> Result<LatticeSum, CheckError> {
     let mut sum = LatticeSum::new(bound(2)?);
     for i in positions(sample) {
         let [x, y] = records.get(i).copied().unwrap_or_default();
@@ -119,11 +123,11 @@ fn sum_of(records: &[Record], sample: &Sample, sign: f64) -> Result<LatticeSum, 
     Ok(sum)
 }
 
-fn body(records: &[Record]) -> Body {
+pub(super) fn body(records: &[Record]) -> Body {
     Body::of(records.len() as u64)
 }
 
-fn release(
+pub(super) fn release(
     curator: &mut Curator,
     which: Which<'_>,
     records: &[Record],
@@ -382,7 +386,7 @@ fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
 }
 
 /// A canary in a release on a sample, against the claim with its noise scaled.
-fn sampled_canary(
+pub(super) fn sampled_canary(
     name: &str,
     (adjacency, accountant): (Adjacency, Accountant),
     event: impl Fn(f64) -> Result<Event, CheckError> + Send + Sync + 'static,

@@ -37,6 +37,7 @@ mod certificates;
 mod chained;
 mod common;
 mod crooked;
+mod drawn;
 mod epochs;
 mod error;
 mod estimators;

@@ -3,10 +3,10 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, chained, crooked, epochs, estimators, evaluation, faithful, groups,
-    hold_out, mechanisms, members, minimax, one_pass, passes, periods, perturbed, projected,
-    queries, saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order, selections,
-    solvers, tuning, twins, variants,
+    adaptive, certificates, chained, crooked, drawn, epochs, estimators, evaluation, faithful,
+    groups, hold_out, mechanisms, members, minimax, one_pass, passes, periods, perturbed,
+    projected, queries, saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order,
+    selections, solvers, tuning, twins, variants,
 };
 
 impl Registry {
@@ -18,6 +18,7 @@ impl Registry {
         let mut registry = Self::new();
         for register in [
             mechanisms::register,
+            drawn::register,
             selections::register,
             tuning::register,
             samplers::register,

@@ -18,7 +18,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 
 use super::population::{ClosedForm, Population, WeightedLoss};
 use super::prefix::FloatPrefixNoise;
-use super::weighted::{Unread, WeightedRecords, add_clipped, length, poisson};
+use super::weighted::{Unallocated, Unread, WeightedRecords, add_clipped, length, poisson};
 use crate::problem::Problem;
 
 /// How large the noise of a variation is.
@@ -60,6 +60,8 @@ pub struct SimulatedOracle<P> {
     unread: Unread,
     /// The copies in each slice that was read, by its number.
     slices: HashMap<u64, Vec<u64>>,
+    /// The allocation of which steps are left.
+    allocated: Option<Unallocated>,
 }
 
 /// An open period of simulated prefix sums.
@@ -129,6 +131,7 @@ impl<P: Population> SimulatedOracle<P> {
             samples: 0,
             unread: Unread::new(population.multiplicities()),
             slices: HashMap::new(),
+            allocated: None,
             population,
         }
     }
@@ -227,6 +230,8 @@ impl<P: Population> SimulatedOracle<P> {
             Which::All => records,
             Which::Poisson(rate) => records * rate.get(),
             Which::FixedSize(size) | Which::Next(size) => size as f64,
+            Which::Truncated(rate, _) => records * rate.get(),
+            Which::Allocated(allocation) => records * allocation.share(),
             Which::Slice(slice) => slice.len() as f64,
             Which::Sampled(slice, rate) => slice.len() as f64 * rate.get(),
         }
@@ -251,6 +256,24 @@ impl<P: Population> SimulatedOracle<P> {
                 Unread::new(&all)
                     .take(size, &mut self.sampling())
                     .map_err(|_| Refused::SampleSize { size, records })?
+            }
+            Which::Truncated(rate, most) => {
+                let sampled = poisson(&all, rate, &mut self.sampling());
+                let most = u64::from(most);
+                match sampled.iter().sum::<u64>() <= most {
+                    true => sampled,
+                    false => Unread::new(&sampled)
+                        .take(most, &mut self.sampling())
+                        .map_err(|_| PoolError::EmptySlice)?,
+                }
+            }
+            Which::Allocated(allocation) => {
+                let mut stream = self.sampling();
+                let open = self.allocated.take();
+                let mut open = open.unwrap_or_else(|| Unallocated::new(&all, allocation));
+                let copies = open.step(&mut stream);
+                self.allocated = (!open.is_over()).then_some(open);
+                copies
             }
             Which::Next(len) => {
                 let slice = self.books.take_slice(len)?;

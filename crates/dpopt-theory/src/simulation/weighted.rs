@@ -1,7 +1,7 @@
 //! Records with multiplicities: data sets of any size at the cost of their distinct records.
 
 use dpopt_oracle::{Loss, Query, Records};
-use dpopt_privacy::{LatticeError, SamplingRate};
+use dpopt_privacy::{Allocation, LatticeError, SamplingRate};
 use rand::Rng;
 
 use super::counts;
@@ -235,6 +235,48 @@ impl Unread {
         }
         self.total -= size;
         Ok(taken)
+    }
+}
+
+/// The copies of an allocation of which steps are left.
+///
+/// A copy that has r of m steps left takes part in the next one with probability r/m, whatever came before: that is the law of a uniform
+/// set of steps.
+pub(super) struct Unallocated {
+    /// Steps left.
+    steps: u64,
+    /// The copies that have so many participations left.
+    left: Vec<Vec<u64>>,
+}
+
+impl Unallocated {
+    pub(super) fn new(multiplicities: &[u64], allocation: Allocation) -> Self {
+        let mut left = vec![vec![0; multiplicities.len()]; allocation.participations as usize];
+        left.push(multiplicities.to_vec());
+        Self {
+            steps: allocation.steps,
+            left,
+        }
+    }
+
+    /// The copies of the next step.
+    pub(super) fn step(&mut self, stream: &mut impl Rng) -> Vec<u64> {
+        let mut drawn = vec![0; self.left.first().map_or(0, Vec::len)];
+        for r in 1..self.left.len() {
+            let rate = (r as f64 / self.steps.max(1) as f64).min(1.0);
+            for (i, drawn) in drawn.iter_mut().enumerate() {
+                let taken = counts::binomial(self.left[r][i], rate, stream);
+                self.left[r][i] -= taken;
+                self.left[r - 1][i] += taken;
+                *drawn += taken;
+            }
+        }
+        self.steps = self.steps.saturating_sub(1);
+        drawn
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.steps == 0
     }
 }
 

@@ -16,12 +16,15 @@ use super::points::Points;
 /// Log of what may lie outside the window.
 const LN_OUTSIDE: f64 = -45.0;
 /// The same, rounded up.
-const OUTSIDE: f64 = 4e-20;
+pub(super) const OUTSIDE: f64 = 4e-20;
 /// Distance of lattice points over the deviation of X, unless there would be more of them than the second number in the window;
 /// and the longest transform. Tuned.
 const FINENESS: f64 = 0.003;
-const POINTS: f64 = 262_144.0;
-const LONGEST: f64 = 4_194_304.0;
+pub(super) const POINTS: f64 = 262_144.0;
+pub(super) const LONGEST: f64 = 4_194_304.0;
+
+/// Most points that a window is planned with.
+const PLANNED: usize = 2048;
 
 /// Deviations below which X has mass of `e^{-800}`.
 const LOWEST: f64 = -40.0;
@@ -155,10 +158,35 @@ fn window(masses: &[f64], g: f64, steps: f64, spread: f64) -> (f64, f64) {
     (low, high)
 }
 
+/// Masses on every so-manieth point, with mass and mean kept: convex functions can only grow.
+fn apart(masses: &[f64], by: usize) -> Vec<f64> {
+    let mut out = vec![0.0; masses.len() / by + 2];
+    for (i, mass) in masses.iter().enumerate() {
+        let right = (i % by) as f64 / by as f64;
+        out[i / by] += mass * (1.0 - right);
+        out[i / by + 1] += mass * right;
+    }
+    out
+}
+
 /// The law of the sum by a fast Fourier transform: first place, entries, and a bound on the error of each, wrapped mass
 /// included.
-fn sum(masses: &[f64], g: f64, steps: u64, spread: f64) -> Result<(i64, Vec<f64>, f64), PldError> {
-    let (low, high) = window(masses, g, steps as f64, spread);
+pub(super) fn sum(
+    masses: &[f64],
+    g: f64,
+    steps: u64,
+    spread: f64,
+) -> Result<(i64, Vec<f64>, f64), PldError> {
+    let coarse = masses.len().div_ceil(PLANNED);
+    let (low, high) = match coarse {
+        0 | 1 => window(masses, g, steps as f64, spread),
+        _ => window(
+            &apart(masses, coarse),
+            g * coarse as f64,
+            steps as f64,
+            spread,
+        ),
+    };
     let length = (high - low) / g + 2.0;
     if !(length > 0.0 && length <= LONGEST) {
         return Err(PldError::TooFine {

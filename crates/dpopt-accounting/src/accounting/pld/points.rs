@@ -87,20 +87,26 @@ impl Points {
     /// `H_a` of the release is convex in a, hence at most the greatest convex minorant of the ceiling, and hence at
     /// most the broken line through points on that minorant: that of a law with losses there.
     pub(super) fn below(ceiling: impl Fn(f64) -> f64, most: f64) -> Self {
+        let side: Vec<(f64, f64)> = (0..=CURVE)
+            .map(|i| most * (f64::from(i) / f64::from(CURVE)).powi(2))
+            .map(|epsilon| (epsilon, ceiling(epsilon)))
+            .collect();
+        Self::through(&side)
+    }
+
+    /// Any release whose delta, in both directions, is at most these at these epsilons from 0 on, in increasing order. As
+    /// [`Points::below`].
+    pub(super) fn through(side: &[(f64, f64)]) -> Self {
         // (log a, bound on H_a), by a, which itself may be beyond the range of numbers; H_0 = 1.
         let mut line: Vec<(f64, f64)> = vec![(f64::NEG_INFINITY, 1.0)];
-        let side: Vec<f64> = (0..=CURVE)
-            .map(|i| most * (f64::from(i) / f64::from(CURVE)).powi(2))
-            .collect();
-        for &epsilon in side.iter().rev().filter(|e| **e > 0.0) {
+        for &(epsilon, ceiling) in side.iter().rev().filter(|at| at.0 > 0.0) {
             // H_a(P, Q) = 1 - a + a H_{1/a}(Q, P).
             let a = exp(-epsilon);
-            let mirrored = (1.0 - a + a * ceiling(epsilon)) * SLACK;
+            let mirrored = (1.0 - a + a * ceiling) * SLACK;
             push_convex(&mut line, (-epsilon, mirrored.min(1.0)));
         }
-        for &epsilon in &side {
-            let value = ceiling(epsilon) * SLACK;
-            push_convex(&mut line, (epsilon, value.min(1.0)));
+        for &(epsilon, ceiling) in side {
+            push_convex(&mut line, (epsilon, (ceiling * SLACK).min(1.0)));
         }
         // Slopes rise from point to point; Q has the rise at a as the mass of a loss of log a, and P has a times that.
         let mut upper = Vec::new();

@@ -12,6 +12,7 @@ use super::mixture::{MOST_RECORDS, Mixture};
 use super::pair::Pair;
 use super::plan::Step;
 use super::points::Points;
+use super::replaced;
 use crate::accounting::parts::{Other, Parts};
 use crate::accounting::releases::{float, up};
 use crate::accounting::{Accountant, AccountingError, zcdp};
@@ -504,8 +505,16 @@ pub(super) fn steps(
                 }))
             }
             Shape::Allocated { noise, steps } => {
-                let added = direction.poisson == Kind::Add;
-                AnyPair::Points(Rc::new(allocation::points(noise, steps, added, ln_above)?))
+                let of = |noise, added| allocation::points(noise, steps, added, ln_above);
+                let points = match direction.poisson {
+                    // From below: the other record contributes nothing, and the noise is over twice the clip norm.
+                    Kind::Replace => Points {
+                        lower: of(2.0 * noise, false)?.lower,
+                        ..replaced::points(noise, steps, ln_above)?
+                    },
+                    kind => of(noise, kind == Kind::Add)?,
+                };
+                AnyPair::Points(Rc::new(points))
             }
             Shape::Laplace(noise) => laplace(1.0 / noise, false),
             Shape::Range(epsilon) => laplace(epsilon, true),

@@ -1,0 +1,165 @@
+//! The loss of a Gaussian query answered at every step, where a record takes part in one step of t, drawn uniformly, and is replaced by
+//! another, which is drawn for itself.
+//!
+//! With `f(u) = e^{s u - s^2/2} - a e^{-s u - s^2/2}`, s = C/sigma and independent standard normal `u_i`, `H_a = E (f(u_1) + ... + f(u_t))_+ / t`
+//! (`docs/privacy/random-allocation.md`). Each a needs a sum of its own: the curve is bounded at points, and by the broken line between.
+
+use libm::{erfc, exp, expm1, log, sqrt};
+
+use super::allocation::{LONGEST, OUTSIDE, sum};
+use super::error::PldError;
+use super::points::Points;
+
+/// Distance of lattice points over the deviation of f, unless there would be more of them than the second number. Tuned.
+const FINENESS: f64 = 0.02;
+const POINTS: f64 = 32_768.0;
+/// Distance of the points of the curve over the deviation of the loss, and how it grows with the loss. Tuned.
+const SPACING: f64 = 0.06;
+const GROWTH: f64 = 0.02;
+/// Most points of the curve.
+const MOST: usize = 4096;
+/// For the error of `erfc` and of sums of a few terms, relative.
+const UNITS: f64 = 16.0 * f64::EPSILON;
+
+/// Upper tail of the standard normal law.
+fn tail(x: f64) -> f64 {
+    0.5 * erfc(x * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// A point, and the mass beyond it on the side where that is smaller.
+#[derive(Clone, Copy)]
+struct Edge(f64, f64);
+
+impl Edge {
+    fn new(x: f64) -> Self {
+        Self(x, tail(x.abs()))
+    }
+
+    /// The mass from here to there, and a bound on its error.
+    fn to(self, end: Self) -> (f64, f64) {
+        let mass = match (self.0 < 0.0, end.0 < 0.0) {
+            (true, false) => 1.0 - self.1 - end.1,
+            _ => (self.1 - end.1).abs(),
+        };
+        let whole = f64::from(u8::from((self.0 < 0.0) != (end.0 < 0.0)));
+        (mass, UNITS * (self.1 + end.1 + whole))
+    }
+}
+
+struct Query {
+    s: f64,
+    a: f64,
+}
+
+impl Query {
+    fn value(&self, u: f64) -> f64 {
+        let half = 0.5 * self.s * self.s;
+        exp(self.s * u - half) - self.a * exp(-self.s * u - half)
+    }
+
+    /// Where f takes this value.
+    fn place(&self, value: f64) -> f64 {
+        let w = value * exp(0.5 * self.s * self.s);
+        let root = sqrt(w * w + 4.0 * self.a);
+        let y = if w >= 0.0 {
+            0.5 * (w + root)
+        } else {
+            2.0 * self.a / (root - w)
+        };
+        log(y) / self.s
+    }
+
+    fn variance(&self) -> f64 {
+        let square = self.s * self.s;
+        (1.0 + self.a * self.a) * expm1(square) - 2.0 * self.a * expm1(-square)
+    }
+
+    /// Masses of at least those of f spread to the ends of cells `[i g, (i+1) g]`, which keeps mass and mean; the first i. What is above
+    /// `high` counts as 0, what is below `low` as no less than there.
+    fn masses(&self, g: f64, low: f64, high: f64) -> (i64, Vec<f64>) {
+        let first = (self.value(low) / g).floor();
+        let n = (self.value(high) / g - first).ceil().max(1.0) as usize + 1;
+        let mut out = vec![0.0; n + 1];
+        let edges = |x: f64| [x, x - self.s, x + self.s].map(Edge::new);
+        let mut from = edges(low);
+        for i in 0..n {
+            if from[0].0 >= high {
+                break;
+            }
+            let at = first + i as f64;
+            let to = edges(self.place((at + 1.0) * g).clamp(from[0].0, high));
+            let (mass, error) = from[0].to(to[0]);
+            let (up, up_error) = from[1].to(to[1]);
+            let (down, down_error) = from[2].to(to[2]);
+            let share = (up - self.a * down) / g - at * mass;
+            let slack = (up_error + self.a * down_error) / g + (at.abs() + 2.0) * error;
+            let right = share.clamp(0.0, mass);
+            out[i] += mass - right + slack;
+            out[i + 1] += right + slack;
+            from = to;
+        }
+        out[1] += tail(-low) * (1.0 + UNITS);
+        let zero = (-first).clamp(0.0, n as f64) as usize;
+        out[zero] += tail(high) * (1.0 + UNITS);
+        (first as i64, out)
+    }
+
+    /// An upper bound on `H_a`, with what is beyond P-mass `e^{ln_above}` in a step counted in full.
+    fn above(&self, steps: u64, ln_above: f64) -> Result<f64, PldError> {
+        let far = (-2.0 * ln_above).max(16.0).sqrt();
+        let (low, high) = (-(self.s + far), self.s + far);
+        let t = steps as f64;
+        let spread = sqrt(self.variance());
+        let scale = spread * sqrt(t);
+        let range = self.value(high) - self.value(low);
+        let g = (FINENESS * spread).max(range / POINTS);
+        if !(g < 0.3 * spread) {
+            return Err(PldError::TooFine {
+                cells: range / (0.3 * spread),
+                limit: POINTS,
+            });
+        }
+        let (first, masses) = self.masses(g, low, high);
+        let (start, entries, error) = sum(&masses, g, steps, scale)?;
+        let offset = start as f64 + t * first as f64;
+        let mut total = 0.0;
+        for (i, entry) in entries.iter().enumerate() {
+            let v = offset + i as f64;
+            if v > 0.0 {
+                total += v * (entry.max(0.0) + error);
+            }
+        }
+        // Ends of cells are good to some units, and so is a.
+        let rounding = 1e-12 * (g + self.a * OUTSIDE) + 1e-15;
+        Ok(total * g / t * (1.0 + 1e-12) + tail(far) * (1.0 + UNITS) + OUTSIDE + rounding)
+    }
+}
+
+/// The pair of one allocation, which is its own mirror image. The lower law is that of a record that is replaced by one without
+/// contribution, and is left to the caller.
+pub(super) fn points(noise: f64, steps: u64, ln_above: f64) -> Result<Points, PldError> {
+    let s = 0.5 / noise;
+    let deviation = 2.0 * sqrt(expm1(s * s) / steps as f64);
+    if steps < 2 || !(deviation > 0.0 && deviation < LONGEST) {
+        return Err(PldError::TooFine {
+            cells: f64::INFINITY,
+            limit: LONGEST,
+        });
+    }
+    let mut curve: Vec<(f64, f64)> = Vec::new();
+    let mut epsilon = 0.0;
+    while curve.len() < MOST {
+        let query = Query { s, a: exp(epsilon) };
+        let value = query.above(steps, ln_above)?.min(1.0);
+        // Where nothing but errors is left.
+        if curve.last().is_some_and(|last| value > 0.999 * last.1) {
+            break;
+        }
+        curve.push((epsilon, value));
+        if value <= 2.0 * exp(ln_above) {
+            break;
+        }
+        epsilon += SPACING * deviation + GROWTH * epsilon;
+    }
+    Ok(Points::through(&curve))
+}
