@@ -13,6 +13,7 @@
 
 mod audit;
 mod bench;
+mod built;
 mod census;
 mod exports;
 mod fuzz;
