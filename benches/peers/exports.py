@@ -34,13 +34,24 @@ name = "c"
 kind = "category"
 values = ["a", "b", "c"]
 reference = "b"
+[[column]]
+name = "d"
+kind = "date"
+min = "2010-01-01"
+max = "2025-01-01"
+default = "2012-02-29"
+missing = true
+[[column]]
+name = "t"
+kind = "hash"
+buckets = 8
 """
 LABELS = {
     "two": 'values = ["no", "yes"]\npositive = "yes"\ndefault = "no"\n',
     "several": 'values = ["no", "yes", "so"]\ndefault = "no"\n',
     "number": 'kind = "number"\nmin = 0.0\nmax = 2.0\ndefault = 0.0\n',
 }
-MODELS = [("two", ""), ("several", ""), ("number", ""), ("two", "--loss quadratic:logistic --rank 2 --ball 3 --solver dp-sgd")] + [
+MODELS = [("two", ""), ("several", ""), ("number", ""), ("number", "--loss poisson"), ("two", "--loss quadratic:logistic --rank 2 --ball 3 --solver dp-sgd")] + [
     (label, f"--solver noisy-gd --hidden {units} --activation {name}")
     for label, units in [("two", "4"), ("several", "5,3")]
     for name in ["relu", "tanh", "sigmoid", "softplus", "silu"]
@@ -64,8 +75,8 @@ for kind, flags in MODELS:
     with open("s.toml", "w", encoding="utf-8") as file:
         file.write(HEAD + LABELS[kind] + COLUMNS)
     with open("t.csv", "w", encoding="utf-8") as file:
-        file.write("x,c,y\n")
-        file.writelines(f"{['nan', '', i % 12][min(i % 40, 2)]},{'abcd'[i % 4]},{label(kind, i)}\n" for i in range(300))
+        file.write("x,c,d,t,y\n")
+        file.writelines(f"{['nan', '', i % 12][min(i % 40, 2)]},{'abcd'[i % 4]},{['', f'20{10 + i % 20}-{1 + i % 12:02}-{1 + i % 30:02}'][i % 7 > 0]},word {i % 9},{label(kind, i)}\n" for i in range(300))
     dpopt(f"train t.csv --schema s.toml --epsilon 50 --delta 1e-5 --max-steps 20 --quiet --out o --force {flags}")
     for name in ["json", "onnx"]:
         dpopt(f"export --model o/model.json --format {name} --out flat.{name} --force")

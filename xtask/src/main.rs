@@ -13,6 +13,7 @@
 
 mod audit;
 mod bench;
+mod built;
 mod cargo;
 mod census;
 mod exports;

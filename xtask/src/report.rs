@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::cargo::cargo;
+use crate::built::command_and_folder;
 
 /// Flags of every call.
 const FLAGS: [&str; 12] = [
@@ -37,20 +37,7 @@ const TUNE: &str =
 
 /// Makes reports, opens them, and leaves pictures beside them.
 pub(crate) fn run(root: &Path, chromium: &str) -> Result<(), String> {
-    let built = Command::new(cargo())
-        .args(["build", "--quiet", "-p", "dpopt-cli"])
-        .current_dir(root)
-        .status();
-    if !built.is_ok_and(|status| status.success()) {
-        return Err("the command could not be built".to_owned());
-    }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let command = target
-        .join("debug")
-        .join(format!("dpopt{}", std::env::consts::EXE_SUFFIX));
-    let folder = target.join("report-pages");
-    let _ = std::fs::remove_dir_all(&folder);
+    let (command, folder) = command_and_folder(root, "report-pages")?;
     for (name, flags) in [("train", TRAIN), ("tune", TUNE)] {
         let out = folder.join(name);
         let status = Command::new(&command)

@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use dpopt_oracle::{Offers, PrivateData};
+use dpopt_oracle::{ClassWeights, Offers, PrivateData};
 use dpopt_privacy::selection::Best;
 use dpopt_privacy::{Adjacency, Curator, Event, InnerRun, Part, Refused, Spend, TuningInParts};
-use dpopt_solver::{GlmRun, NoObserver, Outcome, Plan, RunError, Stop};
+use dpopt_solver::{GlmRun, NoObserver, Outcome, Plan, RunError, Stop, needs_one_product};
 use serde::{Deserialize, Serialize};
 
 use crate::evaluation::{EvaluatedModel, EvaluationError, FittedModel, ModelEvaluation};
@@ -17,6 +17,8 @@ pub struct TuningCandidate<'a> {
     pub plan: &'a dyn Plan,
     /// What is fitted.
     pub model: FittedModel,
+    /// Public factors of records' losses in training, by their labels; none: all count alike.
+    pub weights: Option<ClassWeights>,
     /// Where it starts; none: at the origin.
     pub start: Option<&'a [f64]>,
 }
@@ -129,6 +131,40 @@ pub enum TuningError {
         /// The number of the candidate, counted from 1.
         candidate: usize,
     },
+    /// Records, a plan or a model that do not go together.
+    #[error("candidate {candidate}: {what} is {found}, and {planned} was planned for")]
+    Mismatch {
+        /// The number of the candidate, counted from 1.
+        candidate: usize,
+        /// What differs.
+        what: &'static str,
+        /// What was planned for.
+        planned: u64,
+        /// What there is.
+        found: u64,
+    },
+    /// Records of another neighbouring relation.
+    #[error(
+        "candidate {candidate}: its records are of {found} adjacency, and {planned} was planned for"
+    )]
+    Adjacency {
+        /// The number of the candidate, counted from 1.
+        candidate: usize,
+        /// What was planned for.
+        planned: Adjacency,
+        /// What there is.
+        found: Adjacency,
+    },
+    /// A solver of losses of one inner product, and another model.
+    #[error(
+        "candidate {candidate}, {solver}, is for losses of one inner product, and its model has several; leave it out"
+    )]
+    NotOneProduct {
+        /// The number of the candidate, counted from 1.
+        candidate: usize,
+        /// Its solver.
+        solver: &'static str,
+    },
     /// The evaluation.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
@@ -151,6 +187,7 @@ pub struct TuningPlan<'a> {
     candidates: Vec<TuningCandidate<'a>>,
     evaluation: ModelEvaluation,
     by: TuningScore,
+    adjacency: Adjacency,
     parts: [Part; 2],
     in_parts: TuningInParts,
 }
@@ -248,6 +285,24 @@ impl<'a> TuningPlan<'a> {
             let solver = of.plan.name();
             return Err(TuningError::Claimed { candidate, solver });
         }
+        for (candidate, of) in (1..).zip(&candidates) {
+            let found = of.plan.facts().adjacency;
+            if found != adjacency {
+                return Err(TuningError::Adjacency {
+                    candidate,
+                    planned: adjacency,
+                    found,
+                });
+            }
+            let several = matches!(
+                of.model,
+                FittedModel::Classes(_) | FittedModel::Perceptron(_)
+            );
+            if several && needs_one_product(of.plan) {
+                let solver = of.plan.name();
+                return Err(TuningError::NotOneProduct { candidate, solver });
+            }
+        }
         let trained: Vec<Spend> = candidates.iter().map(|of| of.plan.spend()).collect();
         let scored = evaluation.typical()?.tally().spend();
         for ((candidate, of), spend) in (1..).zip(&candidates).zip(&trained) {
@@ -267,6 +322,7 @@ impl<'a> TuningPlan<'a> {
             candidates,
             evaluation,
             by,
+            adjacency,
             parts,
             in_parts,
         })
@@ -306,6 +362,9 @@ impl<'a> TuningPlan<'a> {
         if let Some(at) = records.iter().position(other) {
             return Err(TuningError::OtherParts { candidate: at + 1 });
         }
+        for ((candidate, of), records) in (1..).zip(&self.candidates).zip(records) {
+            self.check(candidate, of, records)?;
+        }
         let best = curator.repeat_and_select_in_parts(&self.in_parts, |inner| {
             let tried = self.one(records, inner, threads);
             let score = match &tried {
@@ -318,6 +377,58 @@ impl<'a> TuningPlan<'a> {
             Some(Best { value, .. }) => value,
             None => Err(TuningFailure::NoRun),
         })
+    }
+
+    /// What a run would refuse: records of another relation, of other numbers, or of another model.
+    fn check(
+        &self,
+        candidate: usize,
+        of: &TuningCandidate<'_>,
+        records: &TuningRecords<'_>,
+    ) -> Result<(), TuningError> {
+        for found in [records.train.adjacency(), records.held.adjacency()] {
+            if found != self.adjacency {
+                return Err(TuningError::Adjacency {
+                    candidate,
+                    planned: self.adjacency,
+                    found,
+                });
+            }
+        }
+        let (facts, columns) = (of.plan.facts(), records.train.dim());
+        let dim = facts.dim as u64;
+        let weights = of.model.weights(columns).map_or(0, |found| found as u64);
+        let start = of.start.map_or(dim, |start| start.len() as u64);
+        let held = records.held;
+        for (what, planned, found) in [
+            (
+                "the number of records that are trained on",
+                facts.records,
+                records.train.public_records(),
+            ),
+            (
+                "the number of records that are held out",
+                self.evaluation.records(),
+                held.public_records(),
+            ),
+            ("the number of weights of the model", dim, weights),
+            ("the length of the starting point", dim, start),
+            (
+                "the number of columns of the records that are held out",
+                columns as u64,
+                held.dim() as u64,
+            ),
+        ] {
+            if planned != found {
+                return Err(TuningError::Mismatch {
+                    candidate,
+                    what,
+                    planned,
+                    found,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// One run.
@@ -344,6 +455,7 @@ impl<'a> TuningPlan<'a> {
             FittedModel::Perceptron(mlp) => GlmRun::of_perceptron(records.train, mlp, train),
         };
         let run = run.with_threads(threads).starting_at(candidate.start);
+        let run = run.weighted(candidate.weights.clone());
         let (outcome, _) = run
             .run(candidate.plan, &mut NoObserver)
             .map_err(TuningFailure::Training)?;

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use dpopt::minimax::{self, SaddleSolver};
-use dpopt::nonconvex::{SOLVERS, Solver, WalkConstants, solver};
+use dpopt::nonconvex::{Auto, SOLVERS, Solver, WalkConstants, auto_names, solver};
 use dpopt::oracle::{Activation, Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
@@ -34,11 +34,15 @@ impl SolverArg {
 /// The help text of a flag that takes one.
 pub(crate) fn solver_help() -> String {
     format!(
-        "auto, {}. auto: noisy-gd for a convex loss and one with kinks; otherwise whichever of spiderboost and noisy-gd-theory has the \
-         smaller proven bound, and noisy-gd where neither bound says anything. With --goldstein-radius and a loss with kinks: goldstein or \
-         goldstein-sampled, the cheaper one where their bounds are about the same. It sees public facts only. With an --objective other \
-         than log-loss: {saddle}, or auto, which is the same",
+        "auto, {}. auto: {fallback} for a convex loss and one with kinks; otherwise the cheapest of those whose proven bound is about the \
+         least ({by_bound}), and {fallback} where no bound says anything. With --goldstein-radius and a loss with kinks: the same of \
+         {at_radius}. For a perceptron: {no_constants}. It sees public facts only. With an --objective other than log-loss: {saddle}, or \
+         auto, which is the same",
         names().join(", "),
+        fallback = auto_names(Auto::Fallback),
+        by_bound = auto_names(Auto::ByBound),
+        at_radius = auto_names(Auto::AtRadius),
+        no_constants = auto_names(Auto::NoConstants),
         saddle = saddle_names().collect::<Vec<_>>().join(", ")
     )
 }

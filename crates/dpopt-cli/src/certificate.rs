@@ -5,7 +5,7 @@ use dpopt::nonconvex::{GlmRun, Observer, Outcome, RunError};
 use dpopt::privacy::Curator;
 use serde::Serialize;
 
-use crate::choose::Chosen;
+use crate::chosen::Chosen;
 use crate::no_bound::NoBound;
 
 /// With at most this probability a certificate is wrong.

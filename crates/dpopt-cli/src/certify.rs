@@ -13,7 +13,9 @@ use dpopt::certify::{
 };
 use dpopt::data::formats::Format;
 use dpopt::nonconvex::{Access, PublicFacts, Stop};
-use dpopt::oracle::{EstimatorError, Glm, PrivateData, PrivateMean, TwiceDifferentiable};
+use dpopt::oracle::{
+    EstimatorError, Examples, Glm, PrivateData, PrivateMean, TwiceDifferentiable, Weighted,
+};
 use dpopt::privacy::accounting::gdp;
 use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, Event, Refused};
 use serde::Serialize;
@@ -143,6 +145,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     let Some(phi) = loss.scalar() else {
         return Err(CliError::flag("--model", OF_CLASSES));
     };
+    let weights = model.weights()?;
     // At this point, and not on a ball: a certificate is of the point alone.
     let constants = match link {
         // At 0 all gradients are, and a bound has to be above that.
@@ -151,6 +154,10 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         }
         Some(link) => link.constants_of(&point, data.row_norm(), data.label_bound()),
         None => phi.constants_within(data.row_norm(), data.label_bound()),
+    };
+    let constants = match &weights {
+        Some(weights) => weights.constants(constants),
+        None => constants,
     };
     let facts = PublicFacts::glm(
         data.public_records(),
@@ -190,17 +197,13 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         .threads
         .or_else(|| std::thread::available_parallelism().ok());
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
-    let (found, settled) = match link {
-        Some(link) => release(
-            &plan,
-            PrivateMean::new(&data, link, curator)?,
-            threads,
-            &point,
-        )?,
-        None => {
-            let means = PrivateMean::new(&data, phi, curator)?;
-            release(&plan, means, threads, &point)?
-        }
+    let on = (&plan, &data, curator, threads, &point[..]);
+    let weights = weights.map(|of| of.factors().clone());
+    let (found, settled) = match (link, weights) {
+        (Some(link), None) => release(link, on)?,
+        (Some(link), Some(weights)) => release(Weighted::new(link, weights), on)?,
+        (None, None) => release(phi, on)?,
+        (None, Some(weights)) => release(Weighted::new(phi, weights), on)?,
     };
     let (event, draft) = (spend.event(), model.schema.is_draft());
     let privacy = Statement::new(
@@ -258,13 +261,17 @@ fn without_target(error: PrivateCertificateError) -> CliError {
 }
 
 /// Releases and settles: what was found, and how the settling went.
-fn release<L: TwiceDifferentiable>(
-    plan: &SecondOrderPlan,
-    mean: PrivateMean<'_, L>,
-    threads: NonZeroUsize,
-    point: &[f64],
+fn release<L: TwiceDifferentiable<Records = Examples>>(
+    loss: L,
+    (plan, data, curator, threads, point): (
+        &SecondOrderPlan,
+        &PrivateData,
+        Curator,
+        NonZeroUsize,
+        &[f64],
+    ),
 ) -> Result<(SecondOrderCertificate, Result<Event, Refused>), CliError> {
-    let mut mean = mean.with_threads(threads);
+    let mut mean = PrivateMean::new(data, loss, curator)?.with_threads(threads);
     let released = plan.release(&mut mean, point);
     let settled = mean.curator_mut().settle();
     let found = released.map_err(|error| match mean.curator().spent() {

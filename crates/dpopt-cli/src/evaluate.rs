@@ -42,6 +42,9 @@ pub(crate) struct NumberMetrics {
     pub(crate) test_loss: f64,
     /// Whether it is in the unit of the label.
     pub(crate) test_loss_in_label_units: bool,
+    /// Mean Poisson deviance; for the loss of counts only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) test_deviance: Option<f64>,
     /// Mean of the absolute residuals, in the unit of the label.
     pub(crate) test_absolute_error: f64,
     /// Root of the mean of their squares, in the unit of the label.
@@ -114,18 +117,21 @@ fn numbers(
         return Err(MetricError::NotANumber { record });
     }
     let records = scores.len() as f64;
-    let mean = |of: &dyn Fn(f64, f64) -> f64| {
+    let of_scores = |of: &dyn Fn(f64, f64) -> f64| {
         let pairs = scores.iter().zip(labels);
         pairs.map(|(z, y)| of(*z, f64::from(*y))).sum::<f64>() / records
     };
+    let mean = |of: &dyn Fn(f64, f64) -> f64| of_scores(&|z, y| of(loss.predicted(z), y));
     let square = mean(&|z, y| (z - y).powi(2));
     let middle = mean(&|_, y| y);
     let variance = mean(&|_, y| (y - middle).powi(2));
     let unit = if is_linear(loss) { range.half() } else { 1.0 };
+    let counts = matches!(loss, Glm::Poisson(_));
     Ok(NumberMetrics {
         test_records: scores.len(),
-        test_loss: unit * mean(&|z, y| loss.value(z, y)),
-        test_loss_in_label_units: is_linear(loss),
+        test_loss: unit * of_scores(&|z, y| loss.value(z, y)),
+        test_loss_in_label_units: is_linear(loss) || counts,
+        test_deviance: counts.then(|| 2.0 * of_scores(&|z, y| loss.value(z, y))),
         test_absolute_error: range.half() * mean(&|z, y| (z - y).abs()),
         test_root_mean_square_error: range.half() * square.sqrt(),
         test_r2: (variance > 0.0).then(|| 1.0 - square / variance),

@@ -11,6 +11,7 @@ use dpopt::oracle::{
 use dpopt::privacy::{Adjacency, Curator};
 
 use crate::args;
+use crate::class_weights::LabelWeights;
 use crate::error::CliError;
 use crate::head::Head;
 use crate::loss::{LinkArgs, LossName};
@@ -89,12 +90,14 @@ impl std::str::FromStr for FactorSeed {
 }
 
 /// A model before it is fitted.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fit {
     pub(crate) head: Head,
     pub(crate) network: Option<Network>,
     pub(crate) perceptron: Option<Perceptron>,
     pub(crate) link: Option<QuadraticLink>,
+    /// Factors of records' losses by their label; none: all count alike.
+    pub(crate) weights: Option<LabelWeights>,
     /// Seed of the weights that the run starts from; none where it starts elsewhere.
     pub(crate) seed: Option<u64>,
 }
@@ -106,6 +109,14 @@ impl NetworkArgs {
             hidden: None,
             output_weights: None,
             activation: Activation::Relu,
+        }
+    }
+
+    /// Of so many units, with the output weights that go with them and the usual activation.
+    pub(crate) fn of(hidden: Option<Widths>) -> Self {
+        Self {
+            hidden,
+            ..Self::none()
         }
     }
 
@@ -145,7 +156,7 @@ impl Fit {
             Self::check_label(loss, label)?;
         }
         let classes = label.several().map(|several| several.values.len());
-        let fit = Self::new(loss, args, link, classes)?;
+        let fit = Self::new(loss.for_label(label)?, args, link, classes)?;
         Self::check_label(loss, label)?;
         Ok(fit)
     }
@@ -210,6 +221,7 @@ impl Fit {
             network: None,
             perceptron: None,
             link: None,
+            weights: None,
             seed: None,
         }
     }
@@ -229,6 +241,20 @@ impl Fit {
             Head::Classes(classes) => Some(classes),
             Head::Scalar(_) => None,
         }
+    }
+
+    /// With the seed 0 of the hidden weights, where there are some.
+    pub(crate) fn seeded_by_default(self) -> Self {
+        let hidden = self.network.is_some() || self.perceptron.is_some();
+        Self {
+            seed: hidden.then_some(0),
+            ..self
+        }
+    }
+
+    /// With factors of records' losses by their label.
+    pub(crate) fn weighted(self, weights: Option<LabelWeights>) -> Self {
+        Self { weights, ..self }
     }
 
     /// With the seed of the hidden weights or of the factor, where there is one. `escapes`: the solver leaves saddles.
@@ -272,7 +298,7 @@ impl Fit {
     /// Refuses a loss of classes for numbers, and the other way round.
     pub(crate) fn check_label(loss: LossName, label: &Label) -> Result<(), CliError> {
         let column = &label.column;
-        let kink = matches!(loss.scalar(), Some(Glm::Pinball(_)));
+        let of_numbers = matches!(loss.scalar(), Some(Glm::Pinball(_) | Glm::Poisson(_)));
         let problem = match (label.range(), label.several(), loss.scalar()) {
             (Some(LabelRange { min, max, .. }), _, None) => format!(
                 "{loss} is a loss of three classes or more, and the label {column:?} is a number from {min} to {max}; take squared, huber, \
@@ -297,7 +323,7 @@ impl Fit {
                 "softmax is a loss of three classes or more, and the label {column:?} has two values; take logistic, which is the same \
                  model with half of the weights"
             ),
-            (None, None, Some(_)) if kink => format!(
+            (None, None, Some(_)) if of_numbers => format!(
                 "{loss} is a loss of numbers, and the label {column:?} has two values; take logistic or another loss of classes, or say \
                  `kind = \"number\"` in the schema's [label]"
             ),
@@ -342,6 +368,15 @@ impl Fit {
         })
     }
 
+    /// Hidden units of each layer, where there are some.
+    pub(crate) fn hidden(&self) -> Option<Vec<usize>> {
+        match (self.perceptron, self.network) {
+            (Some(of), _) => Some(of.hidden.as_slice().to_vec()),
+            (None, Some(network)) => Some(vec![network.units()]),
+            (None, None) => None,
+        }
+    }
+
     /// Whether it is one inner product, with one weight for each feature.
     pub(crate) fn is_linear_score(&self) -> bool {
         let hidden = self.network.is_some() || self.perceptron.is_some();
@@ -370,8 +405,16 @@ impl Fit {
         features.saturating_mul(self.width())
     }
 
-    /// Of a factor on its ball, with the gap at any factor as short as one that runs start from.
+    /// Of a factor on its ball, with the gap at any factor as short as one that runs start from; of weighted records.
     pub(crate) fn constants(&self, row_norm: f64, label_bound: Option<f64>) -> Constants {
+        let of = self.constants_unweighted(row_norm, label_bound);
+        match &self.weights {
+            Some(weights) => weights.constants(of),
+            None => of,
+        }
+    }
+
+    fn constants_unweighted(&self, row_norm: f64, label_bound: Option<f64>) -> Constants {
         if self.perceptron.is_some() {
             // It starts where all outputs are 0.
             let gap = match self.head {
@@ -412,6 +455,14 @@ impl Fit {
         self.perceptron?.of_point(point.len(), self.head)
     }
 
+    /// The encoded label that a score predicts.
+    pub(crate) fn predicted(&self, score: f64) -> f64 {
+        match self.head {
+            Head::Scalar(phi) => phi.predicted(score),
+            Head::Classes(_) => score,
+        }
+    }
+
     /// The output for a row, of models with one.
     pub(crate) fn score(&self, row: Row<'_>, point: &[f64]) -> f64 {
         if self.perceptron.is_some() {
@@ -435,17 +486,20 @@ fn start_length(row_norm: f64) -> f64 {
 impl Fit {
     /// A run on these records.
     pub(crate) fn run<'a>(&self, data: &'a PrivateData, curator: Curator) -> GlmRun<'a> {
+        let weights = self.weights.as_ref().map(|of| of.factors().clone());
         let perceptron = self
             .perceptron
             .and_then(|of| of.mlp(data.dim(), self.head).ok());
         if let Some(mlp) = perceptron {
-            return GlmRun::of_perceptron(data, mlp, curator);
+            return GlmRun::of_perceptron(data, mlp, curator).weighted(weights);
         }
         let run = match self.head {
             Head::Scalar(phi) => GlmRun::new(data, phi, curator),
             Head::Classes(classes) => GlmRun::of_classes(data, classes, curator),
         };
-        run.of_network(self.network).of_link(self.link)
+        run.of_network(self.network)
+            .of_link(self.link)
+            .weighted(weights)
     }
 
     /// What is evaluated, of a point of so many weights.
@@ -514,7 +568,14 @@ impl Fit {
     pub(crate) fn typical(&self, dim: usize, row_norm: f64) -> Option<TypicalConstants> {
         let perceptron = self.perceptron?;
         let mlp = perceptron.of_point(dim, self.head)?;
-        perceptron.typical(*mlp.sizes().first()?, self.head, row_norm)
+        let mut of = perceptron.typical(*mlp.sizes().first()?, self.head, row_norm)?;
+        let most = self
+            .weights
+            .as_ref()
+            .map_or(1.0, |of| of.factors().largest());
+        of.lipschitz *= most;
+        of.smoothness *= most;
+        Some(of)
     }
 }
 
@@ -524,6 +585,9 @@ impl std::fmt::Display for Fit {
         if let Some(network) = self.named() {
             write!(f, ", of {network}")?;
         }
+        if let Some(weights) = &self.weights {
+            write!(f, ", class weights {weights}")?;
+        }
         match self.seed {
             None => Ok(()),
             Some(seed) => write!(f, ", started from seed {seed}"),
@@ -532,61 +596,4 @@ impl std::fmt::Display for Fit {
 }
 
 #[cfg(test)]
-mod tests {
-    use dpopt::linalg::Design;
-
-    use super::*;
-
-    /// Every loss of a record at every start of a seed, U = 0 included, is at most the gap that plans are given, and one of a longer factor
-    /// is not: values are at least 0, so the gap bounds F(start) - min F.
-    #[test]
-    fn the_gap_holds_where_factors_start() {
-        let row_norm = 2.0;
-        let none = NetworkArgs {
-            hidden: None,
-            output_weights: None,
-            activation: Activation::Relu,
-        };
-        for phi in Glm::SMOOTH {
-            let mut longest = 0.0f64;
-            let mut longer = 0.0f64;
-            let name = LossName::Quadratic(phi);
-            let mut gap = f64::NAN;
-            for (rank, seed) in [(1u64, 0u64), (1, 7), (2, 1), (3, 2)] {
-                let ball = LinkArgs { ball: Some(4.0) };
-                let fit = Fit::new(name, &none, (ball, Some(rank)), None).unwrap();
-                gap = fit.constants(row_norm, Some(1.0)).initial_gap;
-                let at = Fit {
-                    seed: Some(seed),
-                    ..fit
-                };
-                let start = at.start(3, row_norm).unwrap();
-                // Along the first column, where a row is seen best, and across.
-                let along: Vec<f64> = start.iter().step_by(rank as usize).copied().collect();
-                let size = norm_of(&along);
-                let best = along.iter().map(|u| row_norm * u / size);
-                let rows: Vec<f64> = best.chain([0.0, 0.0, 0.0, 0.5, -0.1, 0.3]).collect();
-                let design = Design::dense(3, rows).unwrap();
-                let long: Vec<f64> = start.iter().map(|u| 3.0 * u).collect();
-                for row in 0..3 {
-                    for label in [-1.0, -0.3, 0.0, 1.0] {
-                        let labels = phi.is_classification() && label != -1.0 && label != 1.0;
-                        if labels {
-                            continue;
-                        }
-                        let at =
-                            |point: &[f64]| phi.value(fit.score(design.row(row), point), label);
-                        longest = longest.max(at(&start)).max(at(&vec![0.0; start.len()]));
-                        longer = longer.max(at(&long));
-                    }
-                }
-            }
-            assert!(longest <= gap * (1.0 + 1e-12), "{phi}: {longest} {gap}");
-            assert!(longer > gap, "{phi}: {longer} {gap}");
-        }
-    }
-
-    fn norm_of(of: &[f64]) -> f64 {
-        of.iter().map(|u| u * u).sum::<f64>().sqrt()
-    }
-}
+mod tests;

@@ -45,6 +45,37 @@ impl LossName {
         }
     }
 
+    /// The same for this label: that of counts ends at the largest count, which the label says.
+    pub(crate) fn for_label(self, label: &Label) -> Result<Self, CliError> {
+        let (Some(Glm::Poisson(named)), Some(range)) = (self.scalar(), label.range()) else {
+            return Ok(self);
+        };
+        let refuse = |problem| Err(CliError::flag("--loss", problem));
+        let (column, min, max) = (&label.column, range.min, range.max);
+        if min != 0.0 || max < 1.0 || max.fract() != 0.0 {
+            let problem = format!(
+                "poisson is a loss of counts, and the label {column:?} is a number from {min} to {max}; give min = 0 and a whole number as \
+                 max, or take huber"
+            );
+            return refuse(problem);
+        }
+        let largest =
+            Scale::new(max).map_err(|error| CliError::flag("--loss", error.to_string()))?;
+        let any = Glm::ALL.contains(&Glm::Poisson(named));
+        if !any && named != largest {
+            let problem = format!(
+                "{self} is of counts up to {}, and the label {column:?} ends at {max}; say poisson",
+                named.get()
+            );
+            return refuse(problem);
+        }
+        let phi = Glm::Poisson(largest);
+        Ok(match self {
+            Self::Quadratic(_) => Self::Quadratic(phi),
+            Self::Linear(_) | Self::Softmax => Self::Linear(phi),
+        })
+    }
+
     /// The scalar loss, where it is one.
     pub(crate) fn scalar(self) -> Option<Glm> {
         match self {

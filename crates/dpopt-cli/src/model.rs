@@ -1,5 +1,6 @@
 //! `model.json`: a released model with its schema and its privacy statement.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::AnySolver;
 use crate::certified::Certified;
+use crate::class_weights::LabelWeights;
 use crate::error::CliError;
 use crate::evaluated::Evaluated;
 use crate::fit::Fit;
@@ -28,6 +30,9 @@ pub(crate) struct Model {
     format: String,
     pub(crate) solver: AnySolver,
     pub(crate) loss: LossName,
+    /// Factors of records' losses in training, by the value of the label; none: all counted alike.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) class_weights: Option<BTreeMap<String, f64>>,
     /// What it was trained for, where that is not the mean loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) objective: Option<Trained>,
@@ -222,7 +227,7 @@ impl Model {
     /// Names the coordinates of `point` after the schema's features.
     pub(crate) fn new(
         solver: AnySolver,
-        (fit, objective): (Fit, Option<Trained>),
+        (fit, objective): (&Fit, Option<Trained>),
         privacy: Statement,
         schema: Schema,
         order: Option<PublicOrder>,
@@ -262,6 +267,7 @@ impl Model {
             format: FORMAT.to_owned(),
             solver,
             loss: fit.name(),
+            class_weights: fit.weights.as_ref().map(|of| of.by_value().clone()),
             objective,
             classes: several.map(|several| several.values.clone()),
             hidden: fit.network.map(|network| Hidden {
@@ -321,6 +327,18 @@ impl Model {
                 "the format {:?} is unknown; this version reads {FORMAT:?}",
                 model.format
             )));
+        }
+        let for_label = model.loss.for_label(model.schema.label());
+        if for_label.map_err(|error| bad(error.to_string()))? != model.loss {
+            return Err(bad(
+                "its loss is of other counts than its schema's label".to_owned()
+            ));
+        }
+        let weighted = model.weights().map_err(|error| bad(error.to_string()))?;
+        if weighted.as_ref().map(LabelWeights::by_value) != model.class_weights.as_ref() {
+            return Err(bad(
+                "its class weights are not those of its schema's label".to_owned()
+            ));
         }
         let names = model.schema.feature_names();
         let network = model.hidden.as_ref().map(|hidden| &hidden.network);
@@ -411,6 +429,12 @@ impl Model {
         loss::link(phi, factor.rank, factor.ball).map(Some)
     }
 
+    /// The factors of records' losses that it was trained with, by their labels.
+    pub(crate) fn weights(&self) -> Result<Option<LabelWeights>, CliError> {
+        let of = |given| LabelWeights::new(self.schema.label(), given);
+        self.class_weights.as_ref().map(of).transpose()
+    }
+
     /// All weights: those of a feature together, or of several classes those of a class.
     pub(crate) fn point(&self) -> Vec<f64> {
         let weights = || self.weights.iter().map(|weight| weight.weight.all());
@@ -439,6 +463,7 @@ impl Model {
             perceptron: self.perceptron.as_ref().map(|layers| layers.of),
             // Checked when it was read.
             link: self.link().ok().flatten(),
+            weights: self.weights().ok().flatten(),
             seed: None,
         })
     }

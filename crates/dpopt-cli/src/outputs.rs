@@ -11,7 +11,7 @@ use crate::artefacts::{EVENTS, MODEL, OutDir, REPORT};
 use crate::attack::AttackTable;
 use crate::by_group::ByGroup;
 use crate::certificate::Certificate;
-use crate::choose::Chosen;
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::evaluated::Evaluated;
@@ -32,7 +32,7 @@ use crate::tune::TuningTold;
 pub(crate) struct Outputs<'a> {
     pub(crate) table: &'a str,
     pub(crate) schema: &'a Schema,
-    pub(crate) fit: Fit,
+    pub(crate) fit: &'a Fit,
     pub(crate) facts: &'a PublicFacts,
     pub(crate) order: Option<PublicOrder>,
     pub(crate) chosen: &'a Chosen,
@@ -177,7 +177,7 @@ impl Outputs<'_> {
             evaluation: self.evaluation,
             learnt_nothing: outcome
                 .returned_start()
-                .then(|| learnt_nothing(chosen.resumed, &self.fit)),
+                .then(|| learnt_nothing(chosen.resumed, self.fit)),
             ledger_budget: self.budget_left,
             releases: outcome.counts.releases,
             trace: &self.record.trace,
@@ -398,6 +398,8 @@ fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
                     number(metrics.test_coverage),
                 ),
             ];
+            let deviance = metrics.test_deviance;
+            rows.extend(deviance.map(|of| ("mean Poisson deviance", number(of))));
             rows.extend(metrics.test_r2.map(|r2| ("R²", number(r2))));
             rows
         }

@@ -14,7 +14,9 @@ use serde::Serialize;
 
 use crate::args::{self, AnySolver, SolverArg};
 use crate::certificate::four;
-use crate::choose::{ChooseArgs, Chosen, plans_kinks};
+use crate::choose::{ChooseArgs, plans_kinks};
+use crate::chosen::Chosen;
+use crate::class_weights::{ClassWeightsArg, LabelWeights};
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
 use crate::loss::{LinkArgs, LossName};
@@ -54,6 +56,8 @@ pub(crate) struct PlanArgs {
     /// three constants are given: then any smooth nonconvex loss
     #[arg(long)]
     loss: Option<LossName>,
+    #[command(flatten)]
+    class_weights: ClassWeightsArg,
     #[command(flatten)]
     link: LinkArgs,
     /// For --loss softmax: how many classes there are; there are as many times the parameters
@@ -96,6 +100,8 @@ struct Json<'a> {
     solver_reason: String,
     records: u64,
     dim: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class_weights: Option<&'a BTreeMap<String, f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,6 +244,7 @@ impl PlanArgs {
         let max_steps = self.how.of_saddle()?;
         for (flag, given) in [
             ("--hidden", self.network.is_given()),
+            ("--class-weights", self.class_weights.is_given()),
             (
                 "--loss",
                 self.loss.is_some_and(|loss| !loss.is_logistic_score()),
@@ -297,9 +304,15 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
                 let problem = "the schema's label says how many classes there are";
                 return Err(CliError::flag("--classes", problem));
             }
-            Fit::for_label(args.loss, &args.network, link, schema.label())?
+            let fit = Fit::for_label(args.loss, &args.network, link, schema.label())?;
+            fit.weighted(args.class_weights.of(schema.label())?)
         }
         None => {
+            if args.class_weights.is_given() {
+                let problem = "the values of the label are in a --schema; without one give --lipschitz and --smoothness, times the \
+                               largest weight";
+                return Err(CliError::flag("--class-weights", problem));
+            }
             let loss = args.loss.unwrap_or(LossName::Linear(Glm::Logistic));
             Fit::new(loss, &args.network, link, args.class_count(loss)?)?
         }
@@ -338,6 +351,7 @@ pub(crate) fn show(
         solver_reason: chosen.reason(),
         records: facts.records,
         dim: facts.dim,
+        class_weights: fit.weights.as_ref().map(LabelWeights::by_value),
         hidden: fit.network.map(|network| network.units()),
         perceptron: fit.perceptron,
         activation: fit.network.map(|network| network.activation()),

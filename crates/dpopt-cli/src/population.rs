@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::AnySolver;
 use crate::certificate::four;
-use crate::choose::Chosen;
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::fit::Fit;
 

@@ -297,7 +297,7 @@ impl<'a> Answers<'a> {
     fn of(&self, row: Row<'_>) -> Vec<Cell<'a>> {
         let score = || self.fit.score(row, &self.point);
         match self.kind {
-            Kind::Number(range) => vec![Cell::Number(range.number(score()))],
+            Kind::Number(range) => vec![Cell::Number(range.number(self.fit.predicted(score())))],
             Kind::Several(values) => {
                 let outputs = self.fit.outputs(row, &self.point).unwrap_or_default();
                 let class = values.get(largest(&outputs)).map_or("", String::as_str);

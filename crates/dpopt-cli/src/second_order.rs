@@ -4,7 +4,7 @@ use dpopt::nonconvex::{Item, Outcome, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::certificate::four;
-use crate::choose::Chosen;
+use crate::chosen::Chosen;
 use crate::sosp_args::How;
 
 /// How a solver of second order went about it, and what is certified of its result.

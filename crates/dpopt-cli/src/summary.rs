@@ -2,6 +2,7 @@
 //!
 //! Everything here is public, released, or computed from the test set.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -14,7 +15,8 @@ use serde::Serialize;
 use crate::args::AnySolver;
 use crate::by_group::ByGroup;
 use crate::certificate::{Certificate, Certified, four};
-use crate::choose::Chosen;
+use crate::chosen::Chosen;
+use crate::class_weights::LabelWeights;
 use crate::error::CliError;
 use crate::evaluate::TestMetrics;
 use crate::evaluated::Evaluated;
@@ -33,7 +35,7 @@ pub(crate) struct Summary<'a> {
     pub(crate) chosen: &'a Chosen,
     pub(crate) facts: &'a PublicFacts,
     pub(crate) order: Option<PublicOrder>,
-    pub(crate) fit: Fit,
+    pub(crate) fit: &'a Fit,
     pub(crate) label: &'a Label,
     pub(crate) outcome: &'a Outcome,
     pub(crate) certificate: &'a Certificate,
@@ -92,6 +94,9 @@ struct Json<'a> {
     solver: AnySolver,
     solver_reason: String,
     loss: LossName,
+    /// Of the values of the label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class_weights: Option<&'a BTreeMap<String, f64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     objective: Option<&'a Trained>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,6 +187,7 @@ impl Summary<'_> {
             solver: self.chosen.solver,
             solver_reason: self.chosen.reason(),
             loss: self.fit.name(),
+            class_weights: self.fit.weights.as_ref().map(LabelWeights::by_value),
             objective: self.objective,
             hidden: self.fit.network.map(|network| network.units()),
             perceptron: self.fit.perceptron,
@@ -275,6 +281,9 @@ impl Summary<'_> {
                 (None, None) => String::new(),
             }
         )?;
+        if let Some(weights) = &self.fit.weights {
+            writeln!(out, "           class weights {weights}")?;
+        }
         if let Some(order) = order::in_words(self.order, self.chosen.solver) {
             writeln!(out, "Order      {order}")?;
         }
@@ -334,7 +343,7 @@ impl Summary<'_> {
             writeln!(
                 out,
                 "Result     {}",
-                learnt_nothing(self.chosen.resumed, &self.fit)
+                learnt_nothing(self.chosen.resumed, self.fit)
             )?;
         }
         match self.chosen.bound_of(self.outcome) {
@@ -376,9 +385,12 @@ impl Summary<'_> {
             };
             writeln!(
                 out,
-                "Test set   mean {} loss {:.4} {unit}, absolute error {:.4}, root mean square error {:.4}{}, {:.2} % of labels below the prediction, on {} records",
+                "Test set   mean {} loss {:.4} {unit}{}, absolute error {:.4}, root mean square error {:.4}{}, {:.2} % of labels below the prediction, on {} records",
                 self.fit.name(),
                 metrics.test_loss,
+                metrics
+                    .test_deviance
+                    .map_or(String::new(), |of| format!(", deviance {of:.4}")),
                 metrics.test_absolute_error,
                 metrics.test_root_mean_square_error,
                 metrics

@@ -16,16 +16,17 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use dpopt::data::formats::Format;
 use dpopt::data::tabular::Groups;
 use dpopt::nonconvex::{Budget, Stop};
 use dpopt::privacy::{Adjacency, Checkpoint, Curator, Delta, Epsilon};
 
 use crate::args::{self, AnySolver, SolverArg};
-use crate::artefacts::{FILES, MODEL, OutDir};
+use crate::artefacts::{MODEL, OutDir};
 use crate::by_group::by_group;
 use crate::checkpoints::CheckpointArgs;
-use crate::choose::{ChooseArgs, Chosen};
+use crate::choose::ChooseArgs;
+use crate::chosen::Chosen;
+use crate::class_weights::ClassWeightsArg;
 use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::evaluate::evaluate;
@@ -33,7 +34,6 @@ use crate::evaluated::Evaluated;
 use crate::exit::Exit;
 use crate::fit::{NetworkArgs, SeedArgs};
 use crate::hold_out::HoldOutArgs;
-use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::loss::{LinkArgs, LossName};
@@ -42,13 +42,13 @@ use crate::no_bound::NoBound;
 use crate::objective::{Before, Objective, ObjectiveArgs};
 use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
-use crate::paths::{Paths, STDIN};
+use crate::paths::STDIN;
 use crate::population::PopulationArgs;
 use crate::rescue::Rescue;
 use crate::second_order::SecondOrder;
-use crate::source::Source;
 use crate::statement::Statement;
 use crate::summary::{Summary, Times};
+use crate::table_args::{DRAFT_ACCEPTED, TableArgs, check_kept};
 use crate::tell::{tell, warn};
 
 use descend::{Finished, Job, descend};
@@ -59,61 +59,15 @@ use warnings::warnings;
 /// The budget of a run where nothing else is asked for.
 const EPSILON: f64 = 1.0;
 pub(crate) const DELTA: f64 = 1e-6;
-/// Why a draft is not trained with.
-pub(crate) const DRAFT_REFUSED: &str = "it is a draft of `dpopt schema`, whose ranges, categories and label values were read from the \
-     records: replace each with values from a codebook and remove the line `draft = true`, or pass --accept-draft, \
-     and the statement says that they came from the records";
-/// What is said of a run on one.
-pub(crate) const DRAFT_ACCEPTED: &str = "the schema is a draft that was read from the records: the guarantee does not cover what its ranges, \
-                              categories and label values tell of them, and model.json has them";
-
 /// Flags of `dpopt train`.
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
-    #[cfg_attr(
-        feature = "parquet",
-        doc = "Records to train on: a table (CSV, Parquet), rows of numbers (NPY, IDX) or sparse rows (LIBSVM), all but Parquet also gzipped, or a"
-    )]
-    #[cfg_attr(
-        not(feature = "parquet"),
-        doc = "Records to train on: a table (CSV), rows of numbers (NPY, IDX) or sparse rows (LIBSVM), also gzipped, or a"
-    )]
-    /// file of rows (see `dpopt convert`); default: the built-in sample
-    #[arg(value_name = "FILE", group = "records")]
-    file: Option<PathBuf>,
-    /// The same as a flag; `-`: a table on standard input, plain or gzipped
-    #[arg(long, value_name = "FILE", group = "records")]
-    data: Option<PathBuf>,
-    #[cfg_attr(
-        feature = "parquet",
-        doc = "Format of the records: csv, npy, libsvm, idx, parquet or rows; default: by the file's name"
-    )]
-    #[cfg_attr(
-        not(feature = "parquet"),
-        doc = "Format of the records: csv, npy, libsvm, idx or rows; default: by the file's name"
-    )]
-    #[arg(long, value_name = "FORMAT", value_parser = input::format)]
-    format: Option<Format>,
-    /// Labels of the records, where they are in a file of their own (NPY, IDX)
-    #[arg(long, value_name = "FILE", requires = "records")]
-    labels: Option<PathBuf>,
+    #[command(flatten)]
+    table: TableArgs,
     /// Leave the rows where they are and read them in blocks, for data larger than memory (NPY and IDX that are neither compressed
     /// nor changed by the schema; a file of rows from `dpopt convert` always stays where it is)
     #[arg(long, requires = "records")]
     in_place: bool,
-    /// Public schema of the table (see `dpopt schema`); a file of rows has its own
-    #[arg(long, value_name = "FILE")]
-    schema: Option<PathBuf>,
-    /// Train on a draft of `dpopt schema` as it is: the statement and the report then say that ranges, categories and label values
-    /// came from the records, and that the guarantee does not cover what they tell
-    #[arg(long)]
-    accept_draft: bool,
-    /// Column to predict, if not the one that the schema names
-    #[arg(long, value_name = "COLUMN")]
-    label: Option<String>,
-    /// Value of the label that counts as positive, if not the one that the schema names
-    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
-    positive: Option<String>,
     /// Test set: declared to be outside the protection and evaluated without noise
     #[arg(long, value_name = "FILE")]
     test: Option<PathBuf>,
@@ -124,6 +78,8 @@ pub(crate) struct TrainArgs {
     hold_out: HoldOutArgs,
     #[arg(long, help = args::loss_help())]
     loss: Option<LossName>,
+    #[command(flatten)]
+    class_weights: ClassWeightsArg,
     #[command(flatten)]
     link: LinkArgs,
     #[command(flatten)]
@@ -180,29 +136,15 @@ pub(crate) struct TrainArgs {
 }
 
 impl TrainArgs {
-    /// The records, given in either way.
-    fn records(&self) -> Option<&Path> {
-        self.data.as_deref().or(self.file.as_deref())
-    }
-
     /// No two paths may be one file where that would lose something.
     fn check_paths(&self) -> Result<(), CliError> {
-        let out = self.out.as_deref();
-        let files = FILES.map(|name| out.map(|out| out.join(name)));
-        let mut paths = Paths::new()
-            .reads("--data", self.records())
-            .reads("--labels", self.labels.as_deref())
-            .reads("--schema", self.schema.as_deref())
+        self.table
+            .paths(&self.ledger, self.out.as_deref())
             .reads("--test", self.test.as_deref())
             .reads("--test-labels", self.test_labels.as_deref())
             .reads("--resume", self.checkpoints.resume())
-            .writes("--ledger", self.ledger.path())
             .writes("--checkpoint", self.checkpoints.checkpoint())
-            .writes("--out", out);
-        for file in &files {
-            paths = paths.writes("--out", file.as_deref());
-        }
-        paths.check()
+            .check()
     }
 
     /// Refuses records that stay in their file for what needs them in memory.
@@ -226,11 +168,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let clock = Stopwatch::start();
     // Public things first.
     args.check_paths()?;
-    if args.ledger.path().is_some() && args.out.is_none() && !args.json {
-        let problem = "needed with --ledger: the run would be paid for and its model thrown away (or give --json, which \
-                       prints the model)";
-        return Err(CliError::flag("--out", problem));
-    }
+    check_kept("run", &args.ledger, (args.out.as_deref(), args.json))?;
     if !args.adjacency.record_count_is_public() && args.public_records.is_none() {
         let problem =
             "required with --adjacency add-remove, where the number of records is private";
@@ -240,20 +178,11 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         let problem = "a test set is read twice, so standard input can't be one";
         return Err(CliError::flag("--test", problem));
     }
-    let input = |path: &Path, labels: &Option<PathBuf>, flags| {
-        Input::new(path, labels.as_deref(), args.format, flags)
-    };
-    let test = args.test.as_deref();
-    let source = Source::check(
-        args.records()
-            .map(|path| input(path, &args.labels, ["--data", "--labels"]))
-            .transpose()?,
-        args.schema.as_deref(),
-        test.map(|path| input(path, &args.test_labels, ["--test", "--test-labels"]))
-            .transpose()?,
-        args.label.as_deref(),
-        args.positive.as_deref(),
-    )?;
+    let test = args.test.as_deref().map(|path| {
+        let flags = ["--test", "--test-labels"];
+        args.table.input(path, args.test_labels.as_deref(), flags)
+    });
+    let source = args.table.source(test.transpose()?)?;
     let fit = args.fit(&source.schema)?;
     let groups = args.objective.groups(&source.schema)?;
     let wanted = args
@@ -284,11 +213,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     }
     let given = (args.test.is_some(), args.ledger.path().is_some());
     args.hold_out.check(args.adjacency, given)?;
-    if source.schema.is_draft() && !args.accept_draft {
-        return Err(CliError::flag("--schema", DRAFT_REFUSED));
-    }
+    args.table.check_draft(&source)?;
     if args.dry_run {
-        let shown = args.show_plan(&source, fit, wanted.is_some());
+        let shown = args.show_plan(&source, &fit, wanted.is_some());
         return shown.map(|()| Exit::Done);
     }
     let prepare = |path| OutDir::prepare(path, args.force);
@@ -434,7 +361,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let first = fit.start(data.dim(), data.row_norm());
     let job = Job {
         chosen: &chosen,
-        fit,
+        fit: &fit,
         start: start.or(first.as_deref()),
         delta,
         ready: ready.as_ref(),
@@ -484,7 +411,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let second_order = SecondOrder::of(&chosen, outcome);
     let model = Model::new(
         chosen.solver,
-        (fit, trained.clone()),
+        (&fit, trained.clone()),
         statement.clone(),
         source.schema.clone(),
         data.order(),
@@ -542,7 +469,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         let outputs = Outputs {
             table: &source.name(),
             schema: &source.schema,
-            fit,
+            fit: &fit,
             facts: &facts,
             order: data.order(),
             chosen: &chosen,
@@ -569,7 +496,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         chosen: &chosen,
         facts: &facts,
         order: data.order(),
-        fit,
+        fit: &fit,
         label: source.schema.label(),
         outcome,
         certificate: &finished.certificate,

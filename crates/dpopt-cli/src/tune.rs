@@ -10,37 +10,35 @@ mod shown;
 mod told;
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use dpopt::certify::{TuningFailure, TuningRecords, TuningScore};
-use dpopt::data::formats::Format;
 use dpopt::data::tabular::{Label, LabelKind};
 use dpopt::nonconvex::{Budget, Stop};
 use dpopt::oracle::{EstimatorError, PrivateData, PublicOrder};
 use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, FilterKind, Part, Refused};
 
 use crate::args;
-use crate::artefacts::{FILES, MODEL, OutDir};
+use crate::artefacts::{MODEL, OutDir};
 use crate::certificate::NoCertificate;
 use crate::error::CliError;
 use crate::evaluated::{self, Evaluated, FAILURE, HeldOutRecords};
 use crate::exit::Exit;
-use crate::input::{self, Input};
 use crate::ledger::{LedgerArgs, Shared, left_in_words};
 use crate::model::Model;
 use crate::outputs::{Outputs, json_text};
-use crate::paths::Paths;
 use crate::rescue::Rescue;
 use crate::source::Source;
 use crate::statement::{Statement, scientific};
 use crate::summary::{print, print_json};
+use crate::table_args::{DRAFT_ACCEPTED, TableArgs, check_kept};
 use crate::tell::warn;
 use crate::trace::Recorder;
-use crate::train::{DELTA, DRAFT_ACCEPTED, DRAFT_REFUSED};
+use crate::train::DELTA;
 
 use candidates::{Candidate, CandidateArgs};
-use search::{ADJACENCY, Terms};
+use search::{ADJACENCY, Fixed};
 use shown::{Shown, summary};
 use told::Law;
 pub(crate) use told::TuningTold;
@@ -55,30 +53,8 @@ const HOLDOUT: f64 = 0.2;
 /// Flags of `dpopt tune`.
 #[derive(Debug, Args)]
 pub(crate) struct TuneArgs {
-    /// Records to train and score on: as in `dpopt train`, but not those that stay in a file; default: the built-in sample
-    #[arg(value_name = "FILE", group = "records")]
-    file: Option<PathBuf>,
-    /// The same as a flag; `-`: a table on standard input, plain or gzipped
-    #[arg(long, value_name = "FILE", group = "records")]
-    data: Option<PathBuf>,
-    /// Format of the records; default: by the file's name
-    #[arg(long, value_name = "FORMAT", value_parser = input::format)]
-    format: Option<Format>,
-    /// Labels of the records, where they are in a file of their own (NPY, IDX)
-    #[arg(long, value_name = "FILE", requires = "records")]
-    labels: Option<PathBuf>,
-    /// Public schema of the table (see `dpopt schema`), of all candidates
-    #[arg(long, value_name = "FILE")]
-    schema: Option<PathBuf>,
-    /// Tune on a draft of `dpopt schema` as it is: as in `dpopt train`
-    #[arg(long)]
-    accept_draft: bool,
-    /// Column to predict, if not the one that the schema names
-    #[arg(long, value_name = "COLUMN")]
-    label: Option<String>,
-    /// Value of the label that counts as positive, if not the one that the schema names
-    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
-    positive: Option<String>,
+    #[command(flatten)]
+    table: TableArgs,
     #[command(flatten)]
     candidates: CandidateArgs,
     /// By which number of the private evaluation the best run is chosen: auc or accuracy for classes, absolute-error or squared-error for
@@ -151,25 +127,6 @@ fn repeats(text: &str) -> Result<f64, String> {
 }
 
 impl TuneArgs {
-    fn records(&self) -> Option<&Path> {
-        self.data.as_deref().or(self.file.as_deref())
-    }
-
-    fn check_paths(&self) -> Result<(), CliError> {
-        let out = self.out.as_deref();
-        let files = FILES.map(|name| out.map(|out| out.join(name)));
-        let mut paths = Paths::new()
-            .reads("--data", self.records())
-            .reads("--labels", self.labels.as_deref())
-            .reads("--schema", self.schema.as_deref())
-            .writes("--ledger", self.ledger.path())
-            .writes("--out", out);
-        for file in &files {
-            paths = paths.writes("--out", file.as_deref());
-        }
-        paths.check()
-    }
-
     /// The score, if the label has it.
     fn by(&self, label: &Label) -> Result<TuningScore, CliError> {
         let (kind, scores): (&str, &[TuningScore]) = match &label.kind {
@@ -241,42 +198,26 @@ impl TuneArgs {
 }
 
 pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
-    args.check_paths()?;
+    args.table
+        .paths(&args.ledger, args.out.as_deref())
+        .check()?;
     let Some(epsilon) = args.epsilon else {
         let problem = "missing: a tuning is planned from the budget that all of its runs keep to together; --epsilon 1, say";
         return Err(CliError::flag("--epsilon", problem));
     };
     let delta = args.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
-    if args.ledger.path().is_some() && args.out.is_none() && !args.json && !args.dry_run {
-        let problem = "needed with --ledger: the tuning would be paid for and its model thrown away (or give --json, which \
-                       prints the model)";
-        return Err(CliError::flag("--out", problem));
-    }
-    let data = args.records().map(|path| {
-        let flags = ["--data", "--labels"];
-        Input::new(path, args.labels.as_deref(), args.format, flags)
-    });
-    let source = Source::check(
-        data.transpose()?,
-        args.schema.as_deref(),
-        None,
-        args.label.as_deref(),
-        args.positive.as_deref(),
-    )?;
-    if source.schema.is_draft() && !args.accept_draft {
-        return Err(CliError::flag("--schema", DRAFT_REFUSED));
-    }
+    let kept = (args.out.as_deref(), args.json || args.dry_run);
+    check_kept("tuning", &args.ledger, kept)?;
+    let source = args.table.source(None)?;
+    args.table.check_draft(&source)?;
     if source.stays_in_a_file(false) {
         let problem = "records that stay in a file of rows are read in runs, and none are held out of them; give the table itself";
         return Err(CliError::flag("--data", problem));
     }
-    let candidates = args.candidates.all(&source.schema)?;
+    let mut candidates = args.candidates.all(&source.schema)?;
     let label = source.schema.label();
     let by = args.by(label)?;
     let evaluated = evaluated::label_of(label, args.bins)?;
-    let mean = args
-        .repeats
-        .unwrap_or_else(|| (candidates.len() as f64).clamp(FEWEST, MOST));
     let mut out = match (&args.out, args.dry_run) {
         (Some(path), false) => Some(OutDir::prepare(path, args.force)?),
         _ => None,
@@ -296,16 +237,21 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         }
     };
     let held = args.held(records)?;
-    let terms = Terms {
-        candidates: &candidates,
+    let fixed = Fixed {
         parts: Part::of_split(records, held, seed),
         sizes: [records - held, held],
         label: evaluated,
         by,
-        repeats: (mean, args.law.shape()),
         total: Budget { epsilon, delta },
     };
-    let searched = terms.search()?;
+    let repeats = |candidates: usize| {
+        let mean = args.repeats;
+        let mean = mean.unwrap_or_else(|| (candidates as f64).clamp(FEWEST, MOST));
+        (mean, args.law.shape())
+    };
+    let (searched, mut warnings) = fixed.search(&mut candidates, repeats)?;
+    let terms = fixed.of(&candidates, repeats(candidates.len()));
+    let (mean, _) = terms.repeats;
     let mut told = TuningTold {
         candidates: candidates
             .iter()
@@ -318,7 +264,6 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         mean_runs: mean,
         epsilon_of_a_run: searched.epsilon,
     };
-    let mut warnings = Vec::new();
     if source.schema.is_draft() {
         warnings.push(DRAFT_ACCEPTED.to_owned());
     }
@@ -391,7 +336,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         },
         FAILURE,
     );
-    let (fit, outcome) = (candidate.fit, &best.outcome);
+    let (fit, outcome) = (&candidate.fit, &best.outcome);
     let model = Model::new(
         chosen.solver,
         (fit, None),

@@ -3,7 +3,7 @@
 use dpopt_oracle::Convexity;
 use dpopt_solver::{
     Auto, Budget, ExtraFacts, LibraryPlan, Limits, Plan, PlanError, PublicFacts, Solver,
-    UnknownSolver, find,
+    UnknownSolver, find, names,
 };
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_mf::{DP_MF, DP_MF_SAMPLED};
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
 use crate::descent::dp_zo::DP_ZO;
-use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY};
+use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan};
 use crate::faithful::ADAPTIVE_BATCH_FAITHFUL;
 use crate::goldstein::{
     GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED,
@@ -74,6 +74,27 @@ pub fn solver(name: &str) -> Result<&'static Solver, UnknownSolver> {
 
 /// Bounds of at most so many times the least one count as equally good where the cheapest plan is looked for. A choice.
 const NEARLY: f64 = 1.25;
+/// Multiply-adds of a run on all records, beyond which its horizon is cut: some seconds. A choice.
+const WORK: f64 = 2e9;
+/// Plain steps for each coordinate that a run on all records is given in any case. A choice (`docs/auto.md`).
+const PLAIN_STEPS: f64 = 2000.0;
+
+/// The names of the solvers that play this part, with commas between them.
+#[must_use]
+pub fn auto_names(part: Auto) -> String {
+    let all = SOLVERS.iter().filter(|solver| solver.auto == part);
+    let all: Vec<&Solver> = all.copied().collect();
+    names(&all)
+}
+
+/// The steps of a run on all records that are worth their time: as many as [`WORK`] pays for, and in any case a horizon of
+/// [`PLAIN_STEPS`] for each coordinate, in which the directions of an average table are learnt.
+fn worth_their_time(facts: &PublicFacts, limits: &Limits) -> Limits {
+    let pass = facts.records as f64 * facts.dim as f64;
+    let least = NoisyGdPlan::steps_of(PLAIN_STEPS * facts.dim as f64);
+    let most = (WORK / pass).ceil().max(least);
+    Limits::steps(limits.max_steps.min(most as u64))
+}
 
 /// What [`auto`] picked, and why.
 #[derive(Debug)]
@@ -95,9 +116,11 @@ pub struct Choice {
 ///    bound is at most 1.25 times the least, and of these the one with the fewest per-record gradients. Where all are vacuous
 ///    [`NOISY_GD`](crate::NOISY_GD), which states no bound.
 /// 2. Otherwise, for convex losses and losses with kinks: [`NOISY_GD`](crate::NOISY_GD).
-/// 3. Otherwise, of the solvers that take part by their bound, the one whose plan has the smallest bound on the gradient
-///    norm, within the rank that is known, if one is.
+/// 3. Otherwise, of the solvers that take part by their bound, those whose bound on the gradient norm is at most 1.25 times the least,
+///    within the rank that is known, if one is, and of these the one with the fewest per-record gradients.
 /// 4. Where all are vacuous: [`NOISY_GD`](crate::NOISY_GD).
+///
+/// [`NOISY_GD`](crate::NOISY_GD) has at most the larger of 2e9/(n d) steps and those of a horizon of 2000 d plain ones.
 ///
 /// # Privacy
 /// The rule reads public facts only.
@@ -113,7 +136,7 @@ pub fn auto(
     let fallback = |reason| -> Result<Choice, PlanError> {
         Ok(Choice {
             solver: &NOISY_GD,
-            plan: NOISY_GD.plan(facts, extra, budget, limits)?,
+            plan: NOISY_GD.plan(facts, extra, budget, &worth_their_time(facts, limits))?,
             reason,
         })
     };
@@ -126,7 +149,13 @@ pub fn auto(
     }
     let kinks = facts.smoothness.is_infinite();
     if kinks && extra.goldstein_radius.is_some() {
-        return match at_radius(facts, extra, budget, limits)? {
+        let at_radius = cheapest(
+            Auto::AtRadius,
+            AutoReason::AtRadius,
+            (facts, extra),
+            (budget, limits),
+        )?;
+        return match at_radius {
             Some(choice) => Ok(choice),
             None => fallback(AutoReason::VacuousAtRadius),
         };
@@ -137,53 +166,36 @@ pub fn auto(
     if kinks {
         return fallback(AutoReason::Kinks);
     }
-    let mut best: Option<Choice> = None;
-    for solver in SOLVERS.iter().copied() {
-        if solver.auto != Auto::ByBound {
-            continue;
-        }
-        let plan = match solver.plan(facts, extra, budget, limits) {
-            Ok(plan) => plan,
-            Err(PlanError::Vacuous { .. }) => continue,
-            Err(error) => return Err(error),
-        };
-        // Of two with the same bound the later one.
-        let better = best
-            .as_ref()
-            .is_none_or(|old| plan.predicted_bound() <= old.plan.predicted_bound());
-        if better {
-            best = Some(Choice {
-                solver,
-                plan,
-                reason: AutoReason::LeastBound,
-            });
-        }
-    }
-    match best {
+    match cheapest(
+        Auto::ByBound,
+        AutoReason::NearlyLeastBound,
+        (facts, extra),
+        (budget, limits),
+    )? {
         Some(choice) => Ok(choice),
         None => fallback(AutoReason::NoBoundHolds),
     }
 }
 
-/// Of the plans whose bound at the radius says something and is nearly the least, the cheapest.
-fn at_radius(
-    facts: &PublicFacts,
-    extra: &ExtraFacts,
-    budget: &Budget,
-    limits: &Limits,
+/// Of the plans whose bound says something and is nearly the least, the cheapest.
+fn cheapest(
+    part: Auto,
+    reason: AutoReason,
+    (facts, extra): (&PublicFacts, &ExtraFacts),
+    (budget, limits): (&Budget, &Limits),
 ) -> Result<Option<Choice>, PlanError> {
     let mut found = Vec::new();
     for solver in SOLVERS.iter().copied() {
-        if solver.auto != Auto::AtRadius {
+        if solver.auto != part {
             continue;
         }
         match solver.plan(facts, extra, budget, limits) {
             Ok(plan) => found.push(Choice {
                 solver,
                 plan,
-                reason: AutoReason::AtRadius,
+                reason,
             }),
-            Err(PlanError::VacuousGoldstein { .. }) => {}
+            Err(PlanError::Vacuous { .. } | PlanError::VacuousGoldstein { .. }) => {}
             Err(error) => return Err(error),
         }
     }
@@ -207,6 +219,8 @@ pub enum AutoReason {
     Convex,
     /// This solver's bound is the smallest.
     LeastBound,
+    /// This solver is the cheapest of those whose bounds are nearly the least.
+    NearlyLeastBound,
     /// The loss has kinks, and this solver is the cheapest of those whose bounds at the Goldstein radius are nearly the least.
     AtRadius,
     /// The loss has kinks, and no compared bound says anything at the Goldstein radius.
@@ -224,13 +238,13 @@ impl std::fmt::Display for AutoReason {
         f.write_str(match self {
             AutoReason::Convex => "the loss is convex, where noisy gradient descent with momentum works best",
             AutoReason::LeastBound => "its proven bound on the gradient norm is the smallest for these public facts",
+            AutoReason::NearlyLeastBound => {
+                "of the plans whose proven bound on the gradient norm is within 1.25 times the least for these public facts it asks for the \
+                 fewest gradients"
+            }
             AutoReason::AtRadius => {
                 "the loss has kinks, and of the plans whose proven bound at the Goldstein radius is within 1.25 times the least it asks for \
                  the fewest gradients"
-            }
-            AutoReason::VacuousAtRadius => {
-                "the loss has kinks, and neither goldstein nor goldstein-sampled has a bound at this radius that says anything, so the plan \
-                 states none"
             }
             AutoReason::Kinks => {
                 "the loss has kinks, and no Goldstein radius was given at which something could be proven, so the plan states no bound"
@@ -238,8 +252,19 @@ impl std::fmt::Display for AutoReason {
             AutoReason::NoConstants => {
                 "the loss has no Lipschitz constant, so that no solver has a bound, and samples cost the fewest passes"
             }
+            AutoReason::VacuousAtRadius => {
+                let names = auto_names(Auto::AtRadius);
+                return write!(
+                    f,
+                    "the loss has kinks, and no bound at this radius says anything ({names}), so the plan states none"
+                );
+            }
             AutoReason::NoBoundHolds => {
-                "neither spiderboost's nor noisy-gd-theory's proven bound says anything for these public facts, so the plan states none"
+                let names = auto_names(Auto::ByBound);
+                return write!(
+                    f,
+                    "no proven bound says anything for these public facts ({names}), so the plan states none"
+                );
             }
         })
     }

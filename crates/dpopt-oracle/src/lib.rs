@@ -39,17 +39,17 @@ pub use estimator::{
 pub use gradient::PrivateGradient;
 pub use loss::{
     Activation, AlongRows, At, AucSaddle, BlockClips, Blocks, BlocksError, Bordered, Cell,
-    CellCounts, CellShares, CheckError, ClosureLoss, Constants, ConstantsCheck, ConvexGlm,
-    ConvexSmooth, Convexity, Differentiable, EqualOpportunity, Glm, GradientCheck, GroupDro, Head,
-    HessianCheck, Joint, JointChange, JointPoint, Less, Loss, LossNameError, MatrixFactorization,
-    MatrixSensing, MeanAt, MeanConstants, Measurement, Measurements, Mlp, MlpError, Momentum,
-    Network, NetworkError, NotConvexSmooth, Observed, ObservedEntries, ObservedRecord,
-    ParameterError, PerturbationError, QuadraticLink, Quantile, Rays, RecordAt, RecordOf,
-    Regularizer, RowAverageCheck, SaddleConstants, SaddleLoss, SaddleRecord, Scale, ScoreBins,
-    ScoreBinsError, ScoreBlock, ScoreSaddle, Scored, Segment, SharedPerturbation, SharesError,
-    Softmax, Tally, TemporalDifference, TemporalError, Transition, TwiceDifferentiable,
-    TwiceSaddle, ValuesOf, check_constants, check_gradient, check_hessian_vector,
-    check_row_averages,
+    CellCounts, CellShares, CheckError, ClassWeights, ClosureLoss, Constants, ConstantsCheck,
+    ConvexGlm, ConvexSmooth, Convexity, Differentiable, EqualOpportunity, Glm, GradientCheck,
+    GroupDro, Head, HessianCheck, Joint, JointChange, JointPoint, Less, Loss, LossNameError,
+    MatrixFactorization, MatrixSensing, MeanAt, MeanConstants, Measurement, Measurements, Mlp,
+    MlpError, Momentum, Network, NetworkError, NotConvexSmooth, Observed, ObservedEntries,
+    ObservedRecord, ParameterError, PerturbationError, QuadraticLink, Quantile, Rays, RecordAt,
+    RecordOf, Regularizer, RowAverageCheck, SaddleConstants, SaddleLoss, SaddleRecord, Scale,
+    ScoreBins, ScoreBinsError, ScoreBlock, ScoreSaddle, Scored, Segment, SharedPerturbation,
+    SharesError, Softmax, Tally, TemporalDifference, TemporalError, Transition,
+    TwiceDifferentiable, TwiceSaddle, ValuesOf, WeightError, Weighted, check_constants,
+    check_gradient, check_hessian_vector, check_row_averages,
 };
 pub use oracle::{
     Answer, AveragedMeans, Books, Counts, DomainStamp, FnOracle, Mean, NoSample, Number, Offers,

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::{
-    ConvexGlm, Differentiable, Examples, Glm, Mlp, Network, Offers, OutputPerturbed, PrivateData,
-    PrivateMean, QuadraticLink, Softmax,
+    ClassWeights, ConvexGlm, ConvexSmooth, Examples, Glm, Mlp, Network, Offers, OutputPerturbed,
+    PrivateData, PrivateMean, QuadraticLink, Softmax, TwiceDifferentiable, Weighted,
 };
 use dpopt_privacy::Curator;
 
@@ -22,6 +22,7 @@ pub struct GlmRun<'a> {
     start: Option<&'a [f64]>,
     network: Option<Network>,
     link: Option<QuadraticLink>,
+    weights: Option<ClassWeights>,
 }
 
 /// How outputs are compared with labels.
@@ -70,6 +71,7 @@ impl<'a> GlmRun<'a> {
             start: None,
             network: None,
             link: None,
+            weights: None,
         }
     }
 
@@ -84,6 +86,13 @@ impl<'a> GlmRun<'a> {
     #[must_use]
     pub fn of_link(mut self, link: Option<QuadraticLink>) -> Self {
         self.link = link;
+        self
+    }
+
+    /// With a public factor of each record's loss, by its label; none: all count alike.
+    #[must_use]
+    pub fn weighted(mut self, weights: Option<ClassWeights>) -> Self {
+        self.weights = weights;
         self
     }
 
@@ -128,16 +137,16 @@ impl<'a> GlmRun<'a> {
             let solver = plan.name();
             return Err(RunError::NotOneProduct { solver });
         }
+        let on = On {
+            data,
+            curator: self.curator,
+            threads: self.threads,
+            weights: self.weights,
+        };
         let loss = match self.loss {
             Compared::One(loss) => loss,
-            Compared::Perceptron(perceptron) => {
-                let means = PrivateMean::new(data, perceptron, self.curator)?.with_hessians();
-                return on_means(means.with_threads(self.threads), plan, run);
-            }
-            Compared::Classes(classes) => {
-                let means = PrivateMean::new(data, classes, self.curator)?.with_hessians();
-                return on_means(means.with_threads(self.threads), plan, run);
-            }
+            Compared::Perceptron(perceptron) => return on.means(perceptron, plan, run),
+            Compared::Classes(classes) => return on.means(classes, plan, run),
         };
         let head = match (self.network, self.link) {
             (Some(network), _) => Some(network.head()),
@@ -154,28 +163,73 @@ impl<'a> GlmRun<'a> {
             }
         }
         if let Some(network) = self.network {
-            let means = PrivateMean::new(data, network, self.curator)?.with_hessians();
-            return on_means(means.with_threads(self.threads), plan, run);
+            return on.means(network, plan, run);
         }
         if let Some(link) = self.link {
-            let means = PrivateMean::new(data, link, self.curator)?.with_hessians();
-            return on_means(means.with_threads(self.threads), plan, run);
+            return on.means(link, plan, run);
         }
         if plan.needs().covers(Offers::PASSES) {
-            let mut passes = OutputPerturbed::new(data, ConvexGlm::new(loss)?, self.curator)?;
-            let outcome = plan.run_with(&mut passes, run)?;
-            return Ok((outcome, passes.into_curator()));
+            return on.passes(ConvexGlm::new(loss)?, plan, run);
         }
-        let means = PrivateMean::new(data, loss, self.curator)?.with_hessians();
-        on_means(means.with_threads(self.threads), plan, run)
+        on.means(loss, plan, run)
     }
 }
 
-fn on_means<L: Differentiable<Records = Examples>>(
-    mut means: PrivateMean<'_, L>,
-    plan: &dyn Plan,
-    run: Run<'_>,
-) -> Result<(Outcome, Curator), RunError> {
-    let outcome = plan.run_with(&mut means, run)?;
-    Ok((outcome, means.into_curator()))
+/// What an oracle is made of, beside the loss.
+struct On<'a> {
+    data: &'a PrivateData,
+    curator: Curator,
+    threads: NonZeroUsize,
+    weights: Option<ClassWeights>,
+}
+
+impl On<'_> {
+    /// On means, with factors where there are some.
+    fn means<L: TwiceDifferentiable<Records = Examples>>(
+        mut self,
+        loss: L,
+        plan: &dyn Plan,
+        run: Run<'_>,
+    ) -> Result<(Outcome, Curator), RunError> {
+        match self.weights.take() {
+            Some(weights) => self.plain_means(Weighted::new(loss, weights), plan, run),
+            None => self.plain_means(loss, plan, run),
+        }
+    }
+
+    fn plain_means<L: TwiceDifferentiable<Records = Examples>>(
+        self,
+        loss: L,
+        plan: &dyn Plan,
+        run: Run<'_>,
+    ) -> Result<(Outcome, Curator), RunError> {
+        let means = PrivateMean::new(self.data, loss, self.curator)?.with_hessians();
+        let mut means = means.with_threads(self.threads);
+        let outcome = plan.run_with(&mut means, run)?;
+        Ok((outcome, means.into_curator()))
+    }
+
+    /// On passes over one record after the other, with factors where there are some.
+    fn passes(
+        mut self,
+        loss: ConvexGlm,
+        plan: &dyn Plan,
+        run: Run<'_>,
+    ) -> Result<(Outcome, Curator), RunError> {
+        match self.weights.take() {
+            Some(weights) => self.plain_passes(Weighted::new(loss, weights), plan, run),
+            None => self.plain_passes(loss, plan, run),
+        }
+    }
+
+    fn plain_passes<L: ConvexSmooth<Records = Examples>>(
+        self,
+        loss: L,
+        plan: &dyn Plan,
+        run: Run<'_>,
+    ) -> Result<(Outcome, Curator), RunError> {
+        let mut passes = OutputPerturbed::new(self.data, loss, self.curator)?;
+        let outcome = plan.run_with(&mut passes, run)?;
+        Ok((outcome, passes.into_curator()))
+    }
 }

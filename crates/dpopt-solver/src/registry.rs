@@ -89,14 +89,28 @@ impl Needs {
 /// What part a solver plays in the `auto` rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Auto {
-    /// None: it is taken only by name.
-    Never,
-    /// Its bound is compared with those of the others.
+    /// None: it is taken only by name, and why.
+    Never(&'static str),
+    /// For smooth losses that are not convex: its bound on the gradient norm, and its cost, are compared with those of the others.
     ByBound,
     /// Its bound at a given Goldstein radius, and its cost, are compared with those of the others, for losses with kinks.
     AtRadius,
     /// It is taken for convex losses, and where no bound says anything.
     Fallback,
+    /// It is taken for losses without a Lipschitz constant.
+    NoConstants,
+}
+
+impl std::fmt::Display for Auto {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Never(why) => why,
+            Self::ByBound => "smooth losses that are not convex",
+            Self::AtRadius => "losses with kinks, at a Goldstein radius",
+            Self::Fallback => "convex losses, and where no bound says anything",
+            Self::NoConstants => "losses without a Lipschitz constant",
+        })
+    }
 }
 
 /// What some solvers need to be told beside the facts of the problem. Public, and **never computed from protected

@@ -24,7 +24,7 @@ static SIGN_GD: Solver = Solver {
     needs: Needs::NOTHING,
     uses_rank: false,
     bound: None,
-    auto: Auto::Never,
+    auto: Auto::Never("it is an example"),
     theory_page: None,
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| Ok(Box::new(SignPlan::new(facts, budget, limits)?)),

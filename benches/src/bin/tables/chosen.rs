@@ -46,6 +46,7 @@ fn tuning(of: &Planned, (records, held, seed): (u64, u64, u64)) -> Result<Tuning
     let candidates = of.0.iter().map(|plan| TuningCandidate {
         plan: &**plan,
         model: FittedModel::Linear(Glm::Logistic),
+        weights: None,
         start: None,
     });
     Ok(TuningPlan::new(

@@ -46,6 +46,22 @@ impl FittedModel {
         }
     }
 
+    /// The encoded label that it predicts for a row, of models of a number.
+    #[must_use]
+    pub fn predicted(&self, row: Row<'_>, point: &[f64]) -> f64 {
+        let score = self.score(row, point);
+        match self {
+            Self::Linear(phi) => phi.predicted(score),
+            Self::Network(network) => network.head().predicted(score),
+            Self::Link(link) => link.phi().predicted(score),
+            Self::Perceptron(mlp) => match mlp.head() {
+                Head::Scalar(phi) => phi.predicted(score),
+                _ => score,
+            },
+            Self::Classes(_) => score,
+        }
+    }
+
     /// The outputs for a row, of models with several.
     #[must_use]
     pub fn outputs(&self, row: Row<'_>, point: &[f64]) -> Option<Vec<f64>> {
@@ -54,6 +70,22 @@ impl FittedModel {
             Self::Perceptron(mlp) => Some(mlp.outputs_of(row, point)),
             _ => None,
         }
+    }
+
+    /// Weights for rows of so many features; none where it can't be fitted to them.
+    #[must_use]
+    pub fn weights(&self, features: usize) -> Option<usize> {
+        let each = match self {
+            Self::Linear(_) => 1,
+            Self::Network(network) => network.units(),
+            Self::Link(link) => link.rank(),
+            Self::Classes(classes) => classes.classes(),
+            Self::Perceptron(mlp) => {
+                let fits = mlp.sizes().first() == Some(&features);
+                return fits.then(|| mlp.parameters());
+            }
+        };
+        features.checked_mul(each)
     }
 
     /// Whether the score is a logit of the label.
@@ -149,6 +181,12 @@ impl ModelEvaluation {
         Ok(planned)
     }
 
+    /// How many records it is of.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
     /// For a model of typical scores: what it costs is that of any.
     ///
     /// # Errors
@@ -239,7 +277,8 @@ impl EvaluationOfModel {
                 (EvaluatedModel::Classes(counts.evaluation()), curator)
             }
             Self::Number(plan) => {
-                let (sums, curator) = plan.release(data, score, curator, threads)?;
+                let predicted = |row: Row<'_>| model.predicted(row, point);
+                let (sums, curator) = plan.release(data, predicted, curator, threads)?;
                 (EvaluatedModel::Number(sums.evaluation()), curator)
             }
         })

@@ -2,8 +2,9 @@
 
 use dpopt::nonconvex::{Access, Budget, PublicFacts};
 
-use super::{ChooseArgs, Chosen};
+use super::ChooseArgs;
 use crate::args::SolverArg;
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::fit::Fit;
 

@@ -1,11 +1,12 @@
 //! Projections that are read, and why a run has no bound.
 
 use dpopt::linalg::Design;
-use dpopt::nonconvex::{Estimates, GlmRun, NoObserver, SospPlan, SospSettings, solver};
+use dpopt::nonconvex::{Estimates, GlmRun, NoObserver, SospPlan, SospSettings, Stop, solver};
 use dpopt::oracle::{Convexity, Glm, PrivateData};
 use dpopt::privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
 
 use super::*;
+use crate::no_bound::NoBound;
 
 #[test]
 fn projections_are_read() {

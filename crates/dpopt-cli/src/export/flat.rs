@@ -38,8 +38,13 @@ enum Feature<'a> {
         log1p: bool,
         centred: bool,
     },
-    /// scale where the text is no finite number, else 0.
-    Missing { column: &'a str, scale: f64 },
+    /// scale where the text is no finite number, or no date, else 0.
+    Missing {
+        column: &'a str,
+        scale: f64,
+        #[serde(skip_serializing_if = "is_number")]
+        date: bool,
+    },
     /// scale where as many edges as `bucket` are at or below the clamped number, else 0.
     Bucket {
         #[serde(flatten)]
@@ -59,6 +64,13 @@ enum Feature<'a> {
         values: Vec<&'a str>,
         scale: f64,
     },
+    /// scale where the text's bucket, of so many, is this, else 0.
+    Hash {
+        column: &'a str,
+        buckets: u32,
+        bucket: u32,
+        scale: f64,
+    },
     /// scale times the number at that place of an array.
     Entry { place: usize, scale: f64 },
     /// scale.
@@ -73,6 +85,15 @@ struct NumberOf<'a> {
     /// Of what is no number.
     default: f64,
     scale: f64,
+    /// Whether the text is a date, and the number that of days since 1970-01-01.
+    #[serde(skip_serializing_if = "is_number")]
+    date: bool,
+}
+
+/// For serde, which asks by reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_number(date: &bool) -> bool {
+    !*date
 }
 
 #[derive(Serialize)]
@@ -111,6 +132,8 @@ enum LabelJson<'a> {
         column: &'a str,
         values: &'a [String],
     },
+    /// e^score, at most the largest.
+    Count { column: &'a str, largest: f64 },
     /// middle + half times the score.
     Number {
         column: &'a str,
@@ -151,12 +174,13 @@ impl<'a> Flat<'a> {
                     threshold: *threshold,
                 },
             },
-            label: match (&label.kind, label.range()) {
-                (LabelKind::Several(several), _) => LabelJson::Several {
+            label: match (&label.kind, label.range(), largest_count(model)) {
+                (_, Some(_), Some(largest)) => LabelJson::Count { column, largest },
+                (LabelKind::Several(several), ..) => LabelJson::Several {
                     column,
                     values: &several.values,
                 },
-                (_, Some(range)) => LabelJson::Number {
+                (_, Some(range), None) => LabelJson::Number {
                     column,
                     middle: range.number(0.0),
                     half: range.half(),
@@ -176,14 +200,19 @@ impl<'a> Flat<'a> {
     }
 }
 
-/// A column whose encoding is more than the lines of `docs/paperwork.md` do.
+/// A column of a kind that came later.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the column {column:?} is {kind}, whose encoding the flat file does not describe; --format onnx takes encoded rows of any table"
+    "the column {0:?} is of a kind that the flat file does not describe; --format onnx takes encoded rows of any table"
 )]
-pub(super) struct NotFlat {
-    column: String,
-    kind: &'static str,
+pub(super) struct NotFlat(String);
+
+/// The largest count that is predicted, of a model of counts.
+pub(super) fn largest_count(model: &Model) -> Option<f64> {
+    match model.loss.scalar() {
+        Some(Glm::Poisson(largest)) => Some(largest.get()),
+        _ => None,
+    }
 }
 
 /// Whether the score of two classes has a probability, as in `dpopt predict`.
@@ -197,8 +226,10 @@ fn features(schema: &Schema) -> Result<Vec<Feature<'_>>, NotFlat> {
     for column in schema.columns() {
         let name = column.name.as_str();
         match &column.kind {
-            ColumnKind::Number(number) => {
+            ColumnKind::Number(number) | ColumnKind::Date(number) => {
+                let date = matches!(column.kind, ColumnKind::Date(_));
                 let of = || NumberOf {
+                    date,
                     column: name,
                     min: number.min,
                     max: number.max,
@@ -230,6 +261,7 @@ fn features(schema: &Schema) -> Result<Vec<Feature<'_>>, NotFlat> {
                 all.extend(number.missing.then_some(Feature::Missing {
                     column: name,
                     scale: number.scale,
+                    date,
                 }));
             }
             ColumnKind::Category(category) => {
@@ -249,16 +281,16 @@ fn features(schema: &Schema) -> Result<Vec<Feature<'_>>, NotFlat> {
                     scale,
                 });
             }
-            ColumnKind::Ignore => {}
-            other => {
-                return Err(NotFlat {
-                    column: name.to_owned(),
-                    kind: match other {
-                        ColumnKind::Date(_) => "a date",
-                        _ => "in buckets by a hash",
-                    },
-                });
+            ColumnKind::Hash(hashed) => {
+                all.extend((0..hashed.buckets).map(|bucket| Feature::Hash {
+                    column: name,
+                    buckets: hashed.buckets,
+                    bucket,
+                    scale: hashed.scale,
+                }));
             }
+            ColumnKind::Ignore => {}
+            _ => return Err(NotFlat(name.to_owned())),
         }
     }
     if let Some(array) = schema.array() {

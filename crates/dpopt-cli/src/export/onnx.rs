@@ -6,7 +6,7 @@
 
 use dpopt::oracle::Activation;
 
-use super::flat::is_logistic;
+use super::flat::{is_logistic, largest_count};
 use super::protobuf::Message;
 use super::score::{Head, Score};
 use crate::model::Model;
@@ -89,7 +89,12 @@ pub(super) fn encoded(model: &Model, score: &Score) -> Result<Vec<u8>, OnnxError
         }
     };
     let label = model.schema.label();
-    if let Some(range) = label.range() {
+    if let Some(largest) = largest_count(model) {
+        graph.constant("largest", &[1, 1], &[largest]);
+        graph.node("Exp", &[&*last], "mean");
+        graph.node("Min", &["mean", "largest"], "prediction");
+        graph.output("prediction", 1);
+    } else if let Some(range) = label.range() {
         graph.constant("half", &[1, 1], &[range.half()]);
         graph.constant("middle", &[1, 1], &[range.number(0.0)]);
         graph.node("Mul", &[&*last, "half"], "scaled");

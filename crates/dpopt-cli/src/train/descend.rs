@@ -11,7 +11,7 @@ use dpopt::privacy::{Curator, Delta, Event, Guarantee};
 use crate::certificate::{self, Certificate, NoCertificate};
 use crate::certified::Certified;
 use crate::checkpoints::Saver;
-use crate::choose::{Chosen, Reach};
+use crate::chosen::{Chosen, Reach};
 use crate::clock::Stopwatch;
 use crate::error::CliError;
 use crate::fit::Fit;
@@ -68,7 +68,7 @@ pub(super) struct Finished {
 /// What is run, beside the data.
 pub(super) struct Job<'a> {
     pub(super) chosen: &'a Chosen,
-    pub(super) fit: Fit,
+    pub(super) fit: &'a Fit,
     /// A checkpoint's point, or that of a network; none: the origin.
     pub(super) start: Option<&'a [f64]>,
     pub(super) delta: Delta,

@@ -5,7 +5,7 @@ use dpopt::privacy::{Delta, Epsilon};
 
 use super::records::{Reading, private_data};
 use super::{DELTA, EPSILON, TrainArgs};
-use crate::choose::Chosen;
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::fit::Fit;
 use crate::ledger::Shared;
@@ -18,7 +18,7 @@ impl TrainArgs {
     pub(super) fn show_plan(
         &self,
         source: &Source,
-        fit: Fit,
+        fit: &Fit,
         saddle: bool,
     ) -> Result<(), CliError> {
         if saddle {
@@ -55,7 +55,7 @@ impl TrainArgs {
             (schema.dim(), row_norm),
             Some(1.0),
         )?;
-        let chosen = self.how.choose(self.solver, &fit, &facts, &budget)?;
+        let chosen = self.how.choose(self.solver, fit, &facts, &budget)?;
         self.check_extras(chosen.solver)?;
         self.check_memory(in_a_file, chosen.solver)?;
         let mut notes: Vec<(&'static str, String)> = Vec::new();
@@ -66,7 +66,7 @@ impl TrainArgs {
             "dry run",
             "nothing was charged, released or written".to_owned(),
         ));
-        plan::show(&chosen, &fit, (budget.delta, None), &notes, self.json)
+        plan::show(&chosen, fit, (budget.delta, None), &notes, self.json)
     }
 
     /// Why a run on these records would not state the bound that it is planned with, as far as is known before it.

@@ -15,6 +15,6 @@ impl TrainArgs {
         fit.check_ball(schema.row_norm())?;
         fit.check_size(schema.dim())?;
         fit.check_projected(self.how.projects())?;
-        Ok(fit)
+        Ok(fit.weighted(self.class_weights.of(schema.label())?))
     }
 }

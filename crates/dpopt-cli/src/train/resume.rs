@@ -4,7 +4,8 @@ use dpopt::nonconvex::{Budget, PublicFacts};
 use dpopt::privacy::{Delta, Epsilon, Ledger, LedgerError};
 
 use crate::args::SolverArg;
-use crate::choose::{ChooseArgs, Chosen};
+use crate::choose::ChooseArgs;
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::fit::Fit;
 

@@ -26,6 +26,12 @@ impl TrainArgs {
                 format!("{objective} is of a linear score"),
             ));
         }
+        if self.class_weights.is_given() {
+            let problem = format!(
+                "{objective} has weights of its own; leave it out, or take --objective log-loss"
+            );
+            return Err(CliError::flag("--class-weights", problem));
+        }
         if wanted.releases() && self.ledger.path().is_some() {
             let problem = "a ledger pays for one run, and released shares are a release before it; take shares from a schema";
             return Err(CliError::flag("--group-shares", problem));

@@ -5,12 +5,14 @@ use std::str::FromStr;
 use clap::Args;
 use dpopt::data::tabular::Schema;
 
-use super::told::Named;
+use super::told::{Named, loss_in_words};
 use crate::args::{self, AnySolver, SolverArg};
 use crate::choose::ChooseArgs;
+use crate::class_weights::ClassWeightsArg;
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
 use crate::loss::{LinkArgs, LossName};
+use crate::perceptron::Widths;
 
 /// Row norms of the default grid, as multiples of the schema's: a draft writes half of what rows have, and twice and half of that are
 /// near the best on made-up tables.
@@ -21,9 +23,9 @@ const MOST: usize = 64;
 /// Flags of candidates.
 #[derive(Debug, Args)]
 pub(crate) struct CandidateArgs {
-    /// A candidate, as settings between spaces or commas: solver=NAME, loss=NAME, row-norm=X, max-passes=P; what is left out is as in
-    /// `dpopt train`. Give it for each candidate
-    #[arg(long, value_name = "SETTINGS", conflicts_with_all = ["solver", "loss", "row_norm", "max_passes"])]
+    /// A candidate, as settings between spaces or commas: solver=NAME, loss=NAME, hidden=KxK, row-norm=X,
+    /// max-passes=P, class-weights=VALUE=WEIGHT; what is left out is as in `dpopt train`. Give it for each candidate
+    #[arg(long, value_name = "SETTINGS", conflicts_with_all = ["solver", "loss", "hidden", "row_norm", "max_passes", "class_weights"])]
     candidate: Vec<Settings>,
     /// A grid instead of candidates one by one: its solvers
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -31,6 +33,16 @@ pub(crate) struct CandidateArgs {
     /// Losses of the grid
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     loss: Vec<LossName>,
+    /// Hidden units of the grid, once for each candidate: K or K,K,... as in `dpopt train`, from seed 0, and none for a linear score
+    #[arg(long, value_name = "K[,K...]|none", allow_hyphen_values = true)]
+    hidden: Vec<Hidden>,
+    /// Class weights of the grid, once for each candidate: as in `dpopt train`, and none where all records count alike
+    #[arg(
+        long,
+        value_name = "VALUE=WEIGHT[,...]|none",
+        allow_hyphen_values = true
+    )]
+    class_weights: Vec<String>,
     /// Row norms of the grid; in a grid without them, that of the schema. Without any candidate or grid: the solver that auto picks, on
     /// rows of 1, 2, 1/2 and 1/4 times the norm that the schema says
     #[arg(long, value_name = "X", value_delimiter = ',', value_parser = args::positive)]
@@ -40,11 +52,31 @@ pub(crate) struct CandidateArgs {
     max_passes: Vec<f64>,
 }
 
-/// What is said of one candidate.
+/// Hidden units of a candidate, or none.
 #[derive(Debug, Clone, Copy, PartialEq)]
+struct Hidden(Option<Widths>);
+
+impl FromStr for Hidden {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            NOTHING => Ok(Self(None)),
+            widths => widths.replace('x', ",").parse().map(|of| Self(Some(of))),
+        }
+    }
+}
+
+/// No hidden units, and no class weights.
+const NOTHING: &str = "none";
+
+/// What is said of one candidate.
+#[derive(Debug, Clone, PartialEq)]
 struct Settings {
     solver: SolverArg,
     loss: Option<LossName>,
+    hidden: Option<Widths>,
+    class_weights: Option<String>,
     row_norm: Option<f64>,
     max_passes: Option<f64>,
 }
@@ -52,6 +84,8 @@ struct Settings {
 const NONE: Settings = Settings {
     solver: SolverArg::Auto,
     loss: None,
+    hidden: None,
+    class_weights: None,
     row_norm: None,
     max_passes: None,
 };
@@ -75,11 +109,13 @@ impl FromStr for Settings {
             match name {
                 "solver" => settings.solver = value.parse()?,
                 "loss" => settings.loss = Some(value.parse()?),
+                "hidden" => settings.hidden = value.parse::<Hidden>()?.0,
+                "class-weights" => settings.class_weights = weights(value),
                 "row-norm" => settings.row_norm = Some(args::positive(value)?),
                 "max-passes" => settings.max_passes = Some(args::positive(value)?),
                 _ => {
                     return Err(format!(
-                        "`{name}` is no setting of a candidate; known are solver, loss, row-norm and max-passes"
+                        "`{name}` is no setting of a candidate; known are solver, loss, hidden, row-norm, max-passes and class-weights"
                     ));
                 }
             }
@@ -88,10 +124,16 @@ impl FromStr for Settings {
     }
 }
 
+fn weights(text: &str) -> Option<String> {
+    (text != NOTHING).then(|| text.to_owned())
+}
+
 /// What is tried.
 pub(crate) struct Candidate {
     pub(crate) solver: SolverArg,
     pub(crate) fit: Fit,
+    /// Where it starts; none: at the origin.
+    pub(crate) start: Option<Vec<f64>>,
     /// The table's, with this candidate's row norm.
     pub(crate) schema: Schema,
     pub(crate) max_passes: Option<f64>,
@@ -127,10 +169,17 @@ impl Candidate {
             None => schema.clone(),
         };
         let none = (LinkArgs { ball: None }, None);
-        let fit = Fit::for_label(of.loss, &NetworkArgs::none(), none, schema.label())?;
+        let network = NetworkArgs::of(of.hidden);
+        let fit = Fit::for_label(of.loss, &network, none, schema.label())?.seeded_by_default();
+        fit.check_size(schema.dim())?;
+        let weights = of.class_weights.as_deref().map(ClassWeightsArg::one);
+        let weights = weights.unwrap_or_default().of(schema.label())?;
+        let fit = fit.weighted(weights);
+        let start = fit.start(schema.dim(), schema.row_norm());
         Ok(Self {
             solver: of.solver,
             fit,
+            start,
             schema,
             max_passes: of.max_passes,
             how: ChooseArgs::within(of.max_passes),
@@ -141,13 +190,17 @@ impl Candidate {
     pub(crate) fn words(&self) -> String {
         let passes = self.max_passes;
         format!(
-            "{}, {} loss, row norm {}{}",
+            "{}, {}{}, row norm {}{}",
             match self.solver {
                 SolverArg::Auto => "auto",
                 SolverArg::Named(solver) => solver.name,
                 SolverArg::Saddle(solver) => solver.name,
             },
-            self.fit.name(),
+            loss_in_words(self.fit.name(), self.fit.hidden()),
+            self.fit
+                .weights
+                .as_ref()
+                .map_or(String::new(), |of| format!(", class weights {of}")),
             self.schema.row_norm(),
             passes.map_or(String::new(), |passes| format!(", at most {passes} passes"))
         )
@@ -157,6 +210,8 @@ impl Candidate {
         Named {
             solver,
             loss: self.fit.name(),
+            hidden: self.fit.hidden(),
+            class_weights: self.fit.weights.as_ref().map(|of| of.by_value().clone()),
             row_norm: self.schema.row_norm(),
             max_passes: self.max_passes,
         }
@@ -189,34 +244,42 @@ impl CandidateArgs {
     }
 
     fn grid(&self, norm: f64) -> Vec<Settings> {
-        fn each<T: Copy>(of: &[T]) -> Vec<Option<T>> {
-            match of {
-                [] => vec![None],
-                all => all.iter().copied().map(Some).collect(),
-            }
+        let bare = self.solver.is_empty()
+            && self.loss.is_empty()
+            && self.hidden.is_empty()
+            && self.class_weights.is_empty()
+            && self.max_passes.is_empty();
+        let mut norms = self.row_norm.clone();
+        if bare && norms.is_empty() {
+            norms = ROW_NORMS.map(|times| times * norm).to_vec();
         }
-        let mut norms = each(&self.row_norm);
-        let bare = self.solver.is_empty() && self.loss.is_empty() && self.max_passes.is_empty();
-        if bare && self.row_norm.is_empty() {
-            norms = ROW_NORMS.map(|times| Some(times * norm)).to_vec();
-        }
-        let mut all = Vec::new();
-        for solver in each(&self.solver) {
-            for loss in each(&self.loss) {
-                for &row_norm in &norms {
-                    for max_passes in each(&self.max_passes) {
-                        all.push(Settings {
-                            solver: solver.unwrap_or(SolverArg::Auto),
-                            loss,
-                            row_norm,
-                            max_passes,
-                        });
-                    }
-                }
-            }
-        }
-        all
+        let all = crossed(vec![NONE], &self.solver, |of, solver| of.solver = *solver);
+        let all = crossed(all, &self.loss, |of, loss| of.loss = Some(*loss));
+        let all = crossed(all, &self.hidden, |of, hidden| of.hidden = hidden.0);
+        let all = crossed(all, &self.class_weights, |of, text| {
+            of.class_weights = weights(text);
+        });
+        let all = crossed(all, &norms, |of, norm| of.row_norm = Some(*norm));
+        crossed(all, &self.max_passes, |of, passes| {
+            of.max_passes = Some(*passes);
+        })
     }
+}
+
+/// Each of these with each of the values of one more setting; unchanged where there are none.
+fn crossed<T>(all: Vec<Settings>, values: &[T], set: impl Fn(&mut Settings, &T)) -> Vec<Settings> {
+    if values.is_empty() {
+        return all;
+    }
+    let each = |of: Settings| {
+        let with = |value| {
+            let mut of = of.clone();
+            set(&mut of, value);
+            of
+        };
+        values.iter().map(with).collect::<Vec<_>>()
+    };
+    all.into_iter().flat_map(each).collect()
 }
 
 #[cfg(test)]
@@ -232,6 +295,11 @@ mod tests {
         assert_eq!(read.max_passes, Some(3.0));
         assert!(matches!(read.solver, SolverArg::Named(solver) if solver.name == "dp-sgd"));
         assert_eq!("".parse(), Ok(NONE));
+        let read: Settings = "hidden=64x32 class-weights=yes=5".parse().unwrap();
+        let hidden = read.hidden.unwrap();
+        assert_eq!(hidden.as_slice(), [64, 32]);
+        assert_eq!(read.class_weights.as_deref(), Some("yes=5"));
+        assert_eq!("hidden=none class-weights=none".parse(), Ok(NONE));
         for bad in [
             "solver",
             "solver=nobody",
@@ -240,6 +308,8 @@ mod tests {
             "loss=none",
             "steps=4",
             "row-norm=1,row-norm=2",
+            "hidden=0,",
+            "hidden=x",
         ] {
             assert!(bad.parse::<Settings>().is_err(), "{bad}");
         }

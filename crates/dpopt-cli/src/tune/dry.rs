@@ -38,9 +38,9 @@ pub(super) fn show(
     told: &TuningTold,
 ) -> Result<(), CliError> {
     let event = terms.plan(searched)?.event();
-    let (accountant, epsilon) = Accountant::least(&event, terms.total.delta, ADJACENCY)?;
+    let (accountant, epsilon) = Accountant::least(&event, terms.fixed.total.delta, ADJACENCY)?;
     let passes = searched.chosen.iter();
-    let passes = passes.map(|of| of.plan.gradients() / terms.sizes[0] as f64);
+    let passes = passes.map(|of| of.plan.gradients() / terms.fixed.sizes[0] as f64);
     let (mean, candidates) = (told.mean_runs, told.candidates.len() as f64);
     let never = |times: f64| match told.law {
         Law::Poisson => Some((-mean / times).exp()),
@@ -54,10 +54,10 @@ pub(super) fn show(
     let shown = DryRun {
         tuning: told,
         epsilon,
-        delta: terms.total.delta,
+        delta: terms.fixed.total.delta,
         accountant,
-        records: terms.sizes.iter().sum(),
-        held_out: terms.sizes[1],
+        records: terms.fixed.sizes.iter().sum(),
+        held_out: terms.fixed.sizes[1],
         passes: passes.collect(),
         never_tried: never(candidates),
         no_run: match told.law {
@@ -86,7 +86,7 @@ pub(super) fn show(
         "records",
         format!(
             "{} are trained on, {} are held out to score",
-            terms.sizes[0], terms.sizes[1]
+            terms.fixed.sizes[0], terms.fixed.sizes[1]
         ),
     );
     line(

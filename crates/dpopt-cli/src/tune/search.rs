@@ -9,24 +9,31 @@ use dpopt::nonconvex::{Budget, PublicFacts};
 use dpopt::privacy::{Accountant, Adjacency, Epsilon, Mu, Part, accounting::gdp};
 
 use super::candidates::Candidate;
-use crate::choose::Chosen;
+use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::evaluated::FAILURE;
 
 /// Tuning is accounted, and held-out records are drawn, under this relation alone.
 pub(super) const ADJACENCY: Adjacency = Adjacency::ReplaceOne;
-/// What does not change with the budget of a run.
+
+/// What does not change with the candidates.
 #[derive(Clone, Copy)]
-pub(super) struct Terms<'a> {
-    pub(super) candidates: &'a [Candidate],
+pub(super) struct Fixed {
     pub(super) parts: [Part; 2],
     /// Numbers of records of the parts.
     pub(super) sizes: [u64; 2],
     pub(super) label: EvaluatedLabel,
     pub(super) by: TuningScore,
+    pub(super) total: Budget,
+}
+
+/// What does not change with the budget of a run.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) candidates: &'a [Candidate],
     /// Mean and shape of the number of runs.
     pub(super) repeats: (f64, f64),
-    pub(super) total: Budget,
+    pub(super) fixed: Fixed,
 }
 
 /// Candidates with their plans, and what a run gets.
@@ -37,14 +44,74 @@ pub(super) struct Searched {
     pub(super) epsilon: f64,
 }
 
+impl Searched {
+    /// The numbers, from 0, of two candidates that are the same run: the first such pair.
+    fn twice(&self, candidates: &[Candidate]) -> Option<(usize, usize)> {
+        let same = |one: usize, other: usize| -> Option<bool> {
+            let (a, b) = (candidates.get(one)?, candidates.get(other)?);
+            let (of_a, of_b) = (self.chosen.get(one)?, self.chosen.get(other)?);
+            let plan = |of: &Chosen| serde_json::to_string(&*of.plan).ok();
+            let same = a.fit == b.fit
+                && a.schema.row_norm() == b.schema.row_norm()
+                && of_a.solver == of_b.solver
+                && of_a.plan.spend().event() == of_b.plan.spend().event()
+                && plan(of_a)? == plan(of_b)?;
+            Some(same)
+        };
+        let count = self.chosen.len();
+        let mut pairs = (0..count).flat_map(|one| (one + 1..count).map(move |other| (one, other)));
+        pairs.find(|(one, other)| same(*one, *other) == Some(true))
+    }
+}
+
+impl Fixed {
+    /// Of these candidates.
+    pub(super) fn of(self, candidates: &[Candidate], repeats: (f64, f64)) -> Terms<'_> {
+        Terms {
+            candidates,
+            repeats,
+            fixed: self,
+        }
+    }
+
+    /// The largest budget of a run, and what to say of candidates that turn out to be the same run, of which one is left: more runs than
+    /// there are choices cost epsilon. `repeats`: mean and shape of the number of runs, for so many candidates.
+    pub(super) fn search(
+        self,
+        candidates: &mut Vec<Candidate>,
+        repeats: impl Fn(usize) -> (f64, f64),
+    ) -> Result<(Searched, Vec<String>), CliError> {
+        let mut words = Vec::new();
+        loop {
+            let terms = self.of(candidates, repeats(candidates.len()));
+            let searched = terms.search()?;
+            let Some((one, other)) = searched.twice(candidates) else {
+                return Ok((searched, words));
+            };
+            let both = [one, other].map(|at| candidates.get(at).map(Candidate::words));
+            let [one, again] = both.map(Option::unwrap_or_default);
+            if candidates.len() == 2 {
+                let problem = format!(
+                    "{one} and {again} are the same run, and nothing is left to choose; take `dpopt train`"
+                );
+                return Err(CliError::flag("--candidate", problem));
+            }
+            words.push(format!(
+                "the candidates {one} and {again} are the same run, and count once"
+            ));
+            candidates.remove(other);
+        }
+    }
+}
+
 impl Terms<'_> {
     /// The largest budget of a run, nearly, for which all together keep to the total.
-    pub(super) fn search(&self) -> Result<Searched, CliError> {
-        let wanted = self.total.epsilon.get();
+    fn search(&self) -> Result<Searched, CliError> {
+        let wanted = self.fixed.total.epsilon.get();
         let best = tuning_within(wanted, |epsilon| -> Result<_, CliError> {
             let tried = self.planned(epsilon)?;
             let event = self.plan(&tried)?.event();
-            let (_, total) = Accountant::least(&event, self.total.delta, ADJACENCY)?;
+            let (_, total) = Accountant::least(&event, self.fixed.total.delta, ADJACENCY)?;
             Ok((tried, total))
         })?;
         best.ok_or_else(|| {
@@ -59,7 +126,7 @@ impl Terms<'_> {
     fn planned(&self, epsilon: f64) -> Result<Searched, CliError> {
         let budget = Budget {
             epsilon: Epsilon::new(epsilon)?,
-            delta: self.total.delta,
+            delta: self.fixed.total.delta,
         };
         let mut chosen = Vec::new();
         for (number, of) in (1..).zip(self.candidates) {
@@ -77,10 +144,10 @@ impl Terms<'_> {
         }
         // Rounded down by more than the accountant rounds up.
         let mu = gdp::mu_for(budget.epsilon, budget.delta)?.get() * (1.0 - 1e-9);
-        let held = (self.sizes[1], ADJACENCY);
+        let held = (self.fixed.sizes[1], ADJACENCY);
         // One of all runs misses with so many times the probability.
         let failure = FAILURE * self.some_run() / self.repeats.0;
-        let evaluation = ModelEvaluation::new(held, Mu::new(mu)?, self.label, failure)?;
+        let evaluation = ModelEvaluation::new(held, Mu::new(mu)?, self.fixed.label, failure)?;
         Ok(Searched {
             chosen,
             evaluation,
@@ -103,24 +170,29 @@ impl Terms<'_> {
         let schema = &of.schema;
         let row = (schema.dim(), schema.row_norm());
         let label = Some(schema.label().largest_code());
-        Ok(of.fit.facts((self.sizes[0], ADJACENCY), row, label)?)
+        Ok(of.fit.facts((self.fixed.sizes[0], ADJACENCY), row, label)?)
     }
 
     /// Of these plans.
-    pub(super) fn plan<'a>(&self, of: &'a Searched) -> Result<TuningPlan<'a>, CliError> {
+    pub(super) fn plan<'a>(&'a self, of: &'a Searched) -> Result<TuningPlan<'a>, CliError> {
         let all = self.candidates.iter().zip(&of.chosen);
         let candidates = all.map(|(candidate, chosen)| -> Result<_, CliError> {
             let weights = candidate.fit.dim(candidate.schema.dim());
             Ok(TuningCandidate {
                 plan: &*chosen.plan,
                 model: candidate.fit.fitted(weights)?,
-                start: None,
+                weights: candidate
+                    .fit
+                    .weights
+                    .as_ref()
+                    .map(|of| of.factors().clone()),
+                start: candidate.start.as_deref(),
             })
         });
         Ok(TuningPlan::new(
             candidates.collect::<Result<_, _>>()?,
-            (of.evaluation, self.by),
-            (ADJACENCY, self.parts),
+            (of.evaluation, self.fixed.by),
+            (ADJACENCY, self.fixed.parts),
             self.repeats,
         )?)
     }

@@ -1,9 +1,12 @@
 //! What is said of a tuning: in the model's file, in the statement, and by `dpopt explain`.
 
 use dpopt::certify::TuningScore;
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::args::AnySolver;
+use crate::class_weights::in_words;
 use crate::loss::LossName;
 use crate::statement::rounded_up;
 
@@ -49,6 +52,11 @@ impl Law {
 pub(crate) struct Named {
     pub(crate) solver: AnySolver,
     pub(crate) loss: LossName,
+    /// Hidden units of each layer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hidden: Option<Vec<usize>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) class_weights: Option<BTreeMap<String, f64>>,
     pub(crate) row_norm: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_passes: Option<f64>,
@@ -56,16 +64,26 @@ pub(crate) struct Named {
 
 impl std::fmt::Display for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{}, {} loss, row norm {}",
-            self.solver, self.loss, self.row_norm
-        )?;
+        let loss = loss_in_words(self.loss, self.hidden.clone());
+        write!(f, "{}, {loss}", self.solver)?;
+        if let Some(weights) = &self.class_weights {
+            write!(f, ", class weights {}", in_words(weights))?;
+        }
+        write!(f, ", row norm {}", self.row_norm)?;
         match self.max_passes {
             None => Ok(()),
             Some(passes) => write!(f, ", at most {passes} passes"),
         }
     }
+}
+
+/// A loss, and the hidden units whose output it is of.
+pub(super) fn loss_in_words(loss: LossName, hidden: Option<Vec<usize>>) -> String {
+    let Some(hidden) = hidden else {
+        return format!("{loss} loss");
+    };
+    let widths: Vec<String> = hidden.iter().map(ToString::to_string).collect();
+    format!("{loss} loss of {} hidden units", widths.join(", "))
 }
 
 /// For serde, which asks by reference.

@@ -119,6 +119,50 @@ fn other_labels_have_other_scores() {
     assert!(found["evaluation"]["mean_absolute_error"].is_object());
 }
 
+/// Networks and class weights are tried too, and what `auto` picks is no second choice beside the same solver by its name.
+#[test]
+fn widths_and_weights_are_tried_and_the_same_run_counts_once() {
+    let place = Place::new();
+    let grid = "--hidden none --hidden 4 --hidden 5,3 --class-weights none --class-weights yes=3";
+    let found = tuned(
+        &place,
+        &format!("--epsilon 8 {grid} --repeats 3 --law geometric --out out"),
+    );
+    let candidates = found["tuning"]["candidates"].as_array().unwrap();
+    assert_eq!(candidates.len(), 6);
+    assert_eq!(candidates[4]["hidden"], serde_json::json!([5, 3]));
+    assert_eq!(candidates[5]["class_weights"]["yes"], 3.0);
+    assert!(candidates[0].get("hidden").is_none() && candidates[0].get("class_weights").is_none());
+    let chosen = found["tuning"]["chosen"].as_u64().unwrap() as usize;
+    let model = place.json("out/model.json");
+    let weights = &candidates[chosen - 1]["class_weights"];
+    assert_eq!(model.get("class_weights").unwrap_or(&Value::Null), weights);
+    place.ok("predict --model out/model.json --data t.csv");
+    assert!(
+        place
+            .ok("explain out/model.json")
+            .contains("5, 3 hidden units")
+    );
+
+    let two = tuned(&place, "--epsilon 2 --dry-run --solver noisy-gd,dp-sgd");
+    let out = place.run(&format!(
+        "{FLAGS} --epsilon 2 --dry-run --json --solver auto,noisy-gd,dp-sgd"
+    ));
+    let warned = crate::support::stderr(&out);
+    assert!(warned.contains("same run, and count once"), "{warned}");
+    let three: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(three["candidates"], two["candidates"]);
+    assert_eq!(three["epsilon_of_a_run"], two["epsilon_of_a_run"]);
+    assert_eq!(three["never_tried"], two["never_tried"]);
+    let one = "--candidate solver=auto --candidate \"solver=noisy-gd hidden=none\"";
+    let one = one.replace('"', "").replace(" hidden", ",hidden");
+    place.fails(
+        &format!("{FLAGS} --epsilon 2 {one}"),
+        1,
+        &["same run", "dpopt train"],
+    );
+}
+
 /// The plan comes from public numbers, and the same ones with a table and without.
 #[test]
 fn a_dry_run_says_what_a_run_gets_and_writes_nothing() {

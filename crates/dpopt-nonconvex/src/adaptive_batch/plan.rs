@@ -26,7 +26,9 @@ pub static ADAPTIVE_BATCH: Solver = Solver {
         BoundedQuantity::GradientNorm,
         BoundSense::PopulationWithProbability,
     )),
-    auto: Auto::Never,
+    auto: Auto::Never(
+        "it answers another question, whether the point is a saddle, and with a probability",
+    ),
     theory_page: Some("theory/adaptive-batch.md"),
     privacy_page: "privacy/adaptive-batch.md",
     planner: |facts, extra, budget, limits| {

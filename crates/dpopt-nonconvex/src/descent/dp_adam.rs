@@ -8,7 +8,7 @@ use dpopt_solver::{
 
 use super::Fresh;
 use super::dp_sgd::{DP_SGD, DpSgdPlan, DpSgdSchedule};
-use super::horizon::Horizon;
+use super::horizon::{Horizon, NO_RULE};
 
 const SOLVER: &str = "dp-adam";
 /// DP-Adam.
@@ -20,6 +20,7 @@ pub static DP_ADAM: Solver = Solver {
         let plan = DpAdamPlan::in_units(facts, &units, budget, limits.max_steps)?;
         Ok(Box::new(plan.with_batches(extra.batches)?))
     },
+    auto: NO_RULE,
     ..DP_SGD
 };
 

@@ -7,7 +7,7 @@ use dpopt_solver::{
     RunError, Solver, Terms, Unit, Walk,
 };
 
-use super::horizon::Horizon;
+use super::horizon::{Horizon, NO_RULE};
 use super::noisy_gd::Descent;
 use super::{Fresh, HeavyBall, check};
 
@@ -24,7 +24,7 @@ pub static DP_SGD: Solver = Solver {
     },
     uses_rank: false,
     bound: None,
-    auto: Auto::Never,
+    auto: Auto::NoConstants,
     theory_page: None,
     privacy_page: "privacy/estimator.md",
     planner: |facts, extra, budget, limits| {
@@ -36,6 +36,7 @@ pub static DP_SGD: Solver = Solver {
 /// DP-SGD with a clip radius that goes down.
 pub static DP_SGD_DECAY: Solver = Solver {
     name: "dp-sgd-decay",
+    auto: NO_RULE,
     planner: |facts, extra, budget, limits| {
         let units = extra.units(facts);
         let plan = DpSgdPlan::decaying_in_units(facts, &units, budget, limits.max_steps)?;

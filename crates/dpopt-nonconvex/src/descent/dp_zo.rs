@@ -6,8 +6,8 @@ use dpopt_oracle::query::smoothed_gradient_bound;
 use dpopt_oracle::{AskError, Batch, FreshSlopes, Level, Offers, Oracle, Schedule};
 use dpopt_privacy::{Accountant, ClipNorm, NoiseMultiplier, SamplingRate};
 use dpopt_solver::{
-    Access, Asked, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, ReleaseKind,
-    RunError, Solver, Terms, Unit, Walk,
+    Access, Asked, Auto, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts,
+    ReleaseKind, RunError, Solver, Terms, Unit, Walk,
 };
 
 use super::dp_sgd::{DP_SGD, rate_for};
@@ -31,6 +31,7 @@ pub static DP_ZO: Solver = Solver {
         Ok(Box::new(plan))
     },
     privacy_page: "privacy/goldstein.md",
+    auto: Auto::Never("it is for losses that are programs without a gradient"),
     ..DP_SGD
 };
 

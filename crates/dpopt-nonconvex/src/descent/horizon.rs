@@ -9,7 +9,12 @@
 //! rule picks the horizon at which that is [`LOGIT_NOISE`], and the number of steps only for the
 //! compute. A loss with kinks has no 1/L1, and its argument need not be a logit: there the gap F0 and L0 give the units.
 
-use dpopt_solver::{PlanError, PublicFacts};
+use dpopt_solver::{Auto, PlanError, PublicFacts};
+
+/// Of a solver that nobody knows to be better than another, or where.
+pub(super) const NO_RULE: Auto = Auto::Never(
+    "it states no bound, and no public rule tells where it is better than the one that is taken",
+);
 
 /// Logit noise, in the least curved directions, at which a run ends: rho in `docs/auto.md`. A
 /// tuned constant (on synthetic data).

@@ -189,11 +189,11 @@ impl NoisyGdPlan {
         } = Horizon::new(units, budget.mu()?.get())?;
         let c = TIME_CONSTANTS;
         let cap = max_steps.max(1) as f64;
-        let (steps, momentum) = if plain <= c - 1.0 {
-            (plain.ceil().max(1.0), 0.0)
+        let steps = Self::steps_of(plain);
+        let momentum = if plain <= c - 1.0 {
+            0.0
         } else {
-            let steps = (c * (plain / (c - 1.0)).sqrt()).ceil();
-            (steps, 1.0 - c / steps)
+            1.0 - c / steps
         };
         // A shorter horizon than the noise allows costs accuracy only.
         let (steps, momentum) = if steps > cap {
@@ -202,6 +202,16 @@ impl NoisyGdPlan {
             (steps, momentum)
         };
         Self::build(facts, budget, steps as u64, step_size, momentum, clip)
+    }
+
+    /// The steps with momentum, or without where there are few, that go as far as so many plain ones.
+    pub(crate) fn steps_of(plain: f64) -> f64 {
+        let c = TIME_CONSTANTS;
+        if plain <= c - 1.0 {
+            plain.ceil().max(1.0)
+        } else {
+            (c * (plain / (c - 1.0)).sqrt()).ceil()
+        }
     }
 
     fn build(

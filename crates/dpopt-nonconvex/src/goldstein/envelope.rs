@@ -28,7 +28,7 @@ pub static GOLDSTEIN_ENVELOPE: Solver = Solver {
         BoundedQuantity::ComponentWiseGoldsteinDistance,
         BoundSense::RootMeanSquare,
     )),
-    auto: Auto::Never,
+    auto: Auto::Never("its statement is weaker: each gradient may be taken at a point of its own"),
     planner: |facts, extra, budget, limits| {
         let radius = extra.goldstein_radius_for(SOLVER)?;
         let plan = EnvelopePlan::new(facts, budget, radius, &SPIDERBOOST, limits)?;

@@ -77,7 +77,7 @@ pub static GOLDSTEIN_PASS: Solver = Solver {
         BoundedQuantity::GoldsteinDistance,
         BoundSense::PopulationMean,
     )),
-    auto: Auto::Never,
+    auto: Auto::Never("its bound is on the population, for records in a random order"),
     planner: |facts, extra, budget, _| {
         let settings = gradients(extra, PASS)?;
         let plan = GoldsteinPlan::single_pass(facts, budget, &settings)?;
@@ -94,7 +94,7 @@ pub static GOLDSTEIN_ZO: Solver = Solver {
         values: true,
         ..GOLDSTEIN.needs
     },
-    auto: Auto::Never,
+    auto: Auto::Never("it is for losses that are programs without a gradient"),
     planner: |facts, extra, budget, limits| {
         let settings = values(facts, extra, VALUES)?;
         let plan = GoldsteinPlan::new(facts, budget, &settings, limits.max_steps)?;
@@ -109,7 +109,7 @@ pub static GOLDSTEIN_RECURSIVE: Solver = Solver {
     summary: "losses with kinks, recursive estimates on all records",
     paper: "Kornowski, Liu and Talwar 2025 (arXiv 2410.05880), Algorithm 4",
     needs: GOLDSTEIN_PASS.needs,
-    auto: Auto::Never,
+    auto: Auto::Never("goldstein has a smaller bound for the same records"),
     planner: |facts, extra, budget, limits| {
         let settings = gradients(extra, RECURSIVE)?;
         let plan = GoldsteinPlan::recursive(facts, budget, &settings, limits.max_steps)?;
@@ -132,6 +132,7 @@ pub static GOLDSTEIN_ZO_SAMPLED: Solver = Solver {
 
 /// Goldstein-stationary points of the population risk from values alone in one pass.
 pub static GOLDSTEIN_ZO_PASS: Solver = Solver {
+    auto: Auto::Never("it is for losses that are programs without a gradient"),
     name: VALUES_PASS,
     summary: "losses with kinks, population risk from values alone in one pass",
     needs: Needs {

@@ -18,7 +18,7 @@ pub static ADAPTIVE_GD: Solver = Solver {
     needs: Needs::NOTHING,
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
-    auto: Auto::Never,
+    auto: Auto::Never("its bound holds with a probability, and the others are on a mean"),
     theory_page: Some("theory/adaptive-gd.md"),
     privacy_page: "privacy/kl.md",
     planner: |facts, _, budget, limits| {

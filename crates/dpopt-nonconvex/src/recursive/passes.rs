@@ -25,7 +25,9 @@ pub static RECURSIVE_SGD: Solver = Solver {
     },
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::PopulationMean)),
-    auto: Auto::Never,
+    auto: Auto::Never(
+        "it needs a radius, a claim that nobody is asked for, and its bound is on the population",
+    ),
     theory_page: Some("theory/recursive-regularization.md"),
     privacy_page: "privacy/phased-sgd.md",
     planner: |facts, extra, budget, _| {

@@ -22,7 +22,9 @@ pub static SOSP: Solver = Solver {
     },
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
-    auto: Auto::Never,
+    auto: Auto::Never(
+        "it answers another question, whether the point is a saddle, and with a probability",
+    ),
     theory_page: Some("theory/sosp.md"),
     privacy_page: "privacy/sosp.md",
     planner: |facts, extra, budget, limits| {

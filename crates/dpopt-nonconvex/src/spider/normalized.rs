@@ -25,7 +25,7 @@ pub static NORMALIZED_SPIDER: Solver = Solver {
     needs: Needs::NOTHING,
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::Mean)),
-    auto: Auto::Never,
+    auto: Auto::ByBound,
     theory_page: Some("theory/normalized-spider.md"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {

@@ -25,7 +25,7 @@ pub static SAMPLED_SPIDERBOOST: Solver = Solver {
     needs: Needs::NOTHING,
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
-    auto: Auto::Never,
+    auto: Auto::ByBound,
     theory_page: Some("theory/spiderboost.md"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {

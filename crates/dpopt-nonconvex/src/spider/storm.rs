@@ -23,7 +23,7 @@ pub static STORM: Solver = Solver {
     needs: Needs::NOTHING,
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
-    auto: Auto::Never,
+    auto: Auto::ByBound,
     theory_page: Some("theory/storm.md"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dpopt_nonconvex::{SOLVERS, Solver};
+use dpopt_nonconvex::{Auto, SOLVERS, Solver, auto_names};
 
 const PAGE: &str = include_str!("../../../../docs/solvers.md");
 
@@ -61,6 +61,25 @@ fn the_page_names_all_solvers_that_read_slices() {
     named.sort_unstable();
     known.sort_unstable();
     assert_eq!(named, known);
+}
+
+/// The table of `docs/auto.md` has the part of each solver in the rule of `auto`, or why it has none.
+#[test]
+fn the_page_of_auto_is_the_registry() {
+    let page = include_str!("../../../../docs/auto.md");
+    for solver in SOLVERS {
+        let row = format!("| `{}` | {} |", solver.name, solver.auto);
+        assert!(page.lines().any(|line| line == row), "missing:\n{row}");
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    assert_eq!(rows.count(), SOLVERS.len());
+    // What the rule compares is what it says.
+    let named: Vec<String> = auto_names(Auto::ByBound)
+        .split(", ")
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let line = page.lines().find(|line| line.starts_with("3. ")).unwrap();
+    assert!(named.iter().all(|name| line.contains(name)), "{line}");
 }
 
 #[test]

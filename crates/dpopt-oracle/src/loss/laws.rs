@@ -262,7 +262,7 @@ fn releases<L: Differentiable>(
 /// Passes of its own give what the default ones give, to `slack` of the clip radius and to 2^-20 of
 /// it in each of four releases, by which a bound on a row may exceed its norm; and the same bits
 /// whatever the order of the records.
-pub(crate) fn passes<L: Differentiable + Copy>(
+pub(crate) fn passes<L: Differentiable + Clone>(
     loss: L,
     forward: L::Records,
     backward: L::Records,
@@ -275,11 +275,11 @@ pub(crate) fn passes<L: Differentiable + Copy>(
     let own = |records| PrivateData::made_up_of(records, Adjacency::ReplaceOne, None).unwrap();
     let (forward, backward) = (own(forward), own(backward));
     for clip in [2.0 * reach, 0.02 * reach] {
-        let here = releases(&forward, loss, clip);
+        let here = releases(&forward, loss.clone(), clip);
         let bits =
             |all: &[Vec<f64>]| -> Vec<u64> { all.iter().flatten().map(|x| x.to_bits()).collect() };
-        assert_eq!(bits(&here), bits(&releases(&backward, loss, clip)));
-        let plain = releases(&forward, Plain(loss), clip);
+        assert_eq!(bits(&here), bits(&releases(&backward, loss.clone(), clip)));
+        let plain = releases(&forward, Plain(loss.clone()), clip);
         for (a, b) in here.iter().flatten().zip(plain.iter().flatten()) {
             assert!(
                 (a - b).abs() <= clip * (4.0 * 2f64.powi(-20) + slack),

@@ -13,6 +13,7 @@
 //! | [`QuadraticLink`] | [`crate::Examples`] | a scalar loss of the squared length of U^T x: phase retrieval, metric learning |
 //! | [`MatrixSensing`] | [`Measurements`] | a scalar loss of <A, U U^T> |
 //! | [`MatrixFactorization`] | [`ObservedEntries`] | a scalar loss of <p_i, q_j> |
+//! | [`Weighted`] | [`crate::Examples`] | any of those of examples, times a public factor of the label |
 //! | [`ClosureLoss`] | any | two closures, or one: values without a gradient |
 //!
 //! A [`Regularizer`] is no loss of a record: [`crate::Regularized`] adds it after the release.
@@ -40,6 +41,7 @@ mod segment;
 mod softmax;
 mod temporal;
 mod traits;
+mod weighted;
 
 pub use along_rows::AlongRows;
 pub use blocks::Blocks;
@@ -76,3 +78,4 @@ pub use traits::{
     ValuesOf,
 };
 pub(crate) use traits::{add_change, add_contribution, add_numbers, guarded};
+pub use weighted::{ClassWeights, WeightError, Weighted};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Losses with a gradient that go through [`crate::losses`].
-const LOSSES: [&str; 12] = [
+const LOSSES: [&str; 13] = [
     "CellCounts",
     "ClosureLoss",
     "ConvexGlm",
@@ -16,6 +16,7 @@ const LOSSES: [&str; 12] = [
     "QuadraticLink",
     "Softmax",
     "Tally",
+    "Weighted",
 ];
 
 /// Queries that do so too, or go through [`crate::framed`].

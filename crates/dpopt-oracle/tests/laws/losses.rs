@@ -7,10 +7,10 @@ use dpopt_oracle::query::{
     MeanOfGradients, RowAverage, Slopes, Subspace, SubspaceHessian, Value, ValueChange,
 };
 use dpopt_oracle::{
-    Activation, AucSaddle, CellCounts, CellShares, ClosureLoss, Constants, ConvexGlm, Convexity,
-    Differentiable, Example, Glm, GroupDro, Head, Joint, Linear, MatrixFactorization,
+    Activation, AucSaddle, CellCounts, CellShares, ClassWeights, ClosureLoss, Constants, ConvexGlm,
+    Convexity, Differentiable, Example, Glm, GroupDro, Head, Joint, Linear, MatrixFactorization,
     MatrixSensing, Mlp, Momentum, Network, Observed, PrivateData, QuadraticLink, Scored, Segment,
-    Softmax, Tally, TwiceDifferentiable,
+    Softmax, Tally, TwiceDifferentiable, Weighted,
 };
 use dpopt_privacy::{Adjacency::AddRemove, Curator};
 
@@ -307,6 +307,31 @@ fn softmax() {
         let name = format!("softmax {classes} {store:?}");
         second_order(&name, &loss, (DIM * classes, 1), &data, &examples());
     }
+}
+
+/// With factors of their labels, which the passes go through one after the other.
+#[test]
+fn weighted() {
+    let factors = || ClassWeights::of_signs(0.3, 4.0).unwrap();
+    for (i, glm) in Glm::ALL.into_iter().enumerate() {
+        let store = STORES[i % STORES.len()];
+        let data = |r: &_| private(store, r, AddRemove);
+        let loss = || Weighted::new(glm, factors());
+        let name = format!("weighted {glm} {store:?}");
+        second_order(&name, &loss, (DIM, 1), &data, &examples());
+        let points = points(DIM);
+        let query = RowAverage::new(Linear::field(&points[2], norm(0.7)), norm(0.3));
+        contributions(&name, loss, &query, data, &examples());
+    }
+    let data = |r: &_| private(STORES[0], r, AddRemove);
+    let of_classes = || ClassWeights::of_classes(vec![1.0, 4.0, 0.3]).unwrap();
+    let loss = || Weighted::new(Softmax::new(3).unwrap(), of_classes());
+    second_order("weighted softmax", &loss, (DIM * 3, 1), &data, &examples());
+    let sizes = [DIM, 4, 1];
+    let mlp = || Mlp::new(&sizes, Activation::Tanh, Head::Scalar(Glm::Logistic)).unwrap();
+    let loss = || Weighted::new(mlp(), factors());
+    let dim: usize = sizes.windows(2).map(|s| (s[0] + 1) * s[1]).sum();
+    second_order("weighted perceptron", &loss, (dim, 4), &data, &examples());
 }
 
 #[test]

@@ -27,6 +27,18 @@ impl LatticeSum {
             placed: None,
         }
     }
+
+    /// What `add` adds, each contribution times `factor` beside the weight that it has already, and then clipped as ever.
+    ///
+    /// # Privacy
+    /// As for [`LatticeSum::weighted`]: the factor acts before the clip. It may depend on the record, as a class weight does, where `add`
+    /// adds records of that factor alone.
+    pub fn times(&mut self, factor: f64, add: impl FnOnce(&mut Self)) {
+        let weight = self.weight;
+        self.weight *= factor;
+        add(self);
+        self.weight = weight;
+    }
 }
 
 impl Bound {
@@ -127,6 +139,34 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A factor is a weight for what is added under it, and for nothing after it.
+    #[test]
+    fn a_factor_is_a_weight_while_it_lasts() {
+        let bound = bound(3.0, 2);
+        let mut sum = LatticeSum::weighted(bound, 0.5, f64::MAX);
+        sum.times(4.0, |sum| sum.add_scaled(1.0, &[0.25, 0.5]));
+        let mut expected = LatticeSum::weighted(bound, 2.0, f64::MAX);
+        expected.add_scaled(1.0, &[0.25, 0.5]);
+        assert_eq!(sum.sum, expected.sum);
+        let mut after = LatticeSum::weighted(bound, 0.5, f64::MAX);
+        after.times(4.0, |_| {});
+        after.add_scaled(1.0, &[0.25, 0.5]);
+        assert_eq!(
+            after.sum.iter().map(|k| 4 * k).collect::<Vec<_>>(),
+            expected.sum
+        );
+        // However large it is, the clip comes after it.
+        sum.times(1e300, |sum| sum.add_scaled(1.0, &[3.0, 4.0]));
+        let longest = (bound.radius() / bound.step()).floor() as u128;
+        let grown: Vec<i64> = sum
+            .sum
+            .iter()
+            .zip(&expected.sum)
+            .map(|(a, b)| a - b)
+            .collect();
+        assert!(squared(&grown) <= longest * longest);
     }
 
     /// Without a weight and a shorter radius nothing changes, to the bit.

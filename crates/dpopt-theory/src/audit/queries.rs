@@ -11,9 +11,9 @@ use dpopt_oracle::query::{
     SmoothedGradient, Subspace, SubspaceHessian, Value, ValueChange,
 };
 use dpopt_oracle::{
-    Activation, AskError, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk,
-    Glm, Head, Linear, Mlp, Momentum, Network, Oracle as _, PrivateData, PrivateMean, Quantile,
-    Query, Recursive, Refresh, Schedule, Segment, Softmax,
+    Activation, AskError, Batch, ClassWeights, ClosureLoss, Constants, Convexity, Differentiable,
+    ExamplesOnDisk, Glm, Head, Linear, Mlp, Momentum, Network, Oracle as _, PrivateData,
+    PrivateMean, Quantile, Query, Recursive, Refresh, Schedule, Segment, Softmax, Weighted,
 };
 use dpopt_privacy::{
     Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend, Which,
@@ -382,11 +382,18 @@ fn losses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckErro
         ("welsch", Glm::Welsch),
         ("hinge", Glm::Hinge),
         ("relu", Glm::Relu),
+        ("poisson", "poisson:3".parse()?),
     ] {
         on_rows(registry, name, adjacency, loss);
     }
     let softmax = Softmax::new(3).ok_or("no classes")?;
     on_rows(registry, "softmax", adjacency, softmax);
+    let factors = ClassWeights::of_signs(0.5, 4.0)?;
+    let weighted = Weighted::new(Glm::Logistic, factors);
+    on_rows(registry, "weighted-logistic", adjacency, weighted);
+    let factors = ClassWeights::of_classes(vec![4.0, 1.0, 0.5])?;
+    let weighted = Weighted::new(softmax, factors);
+    on_rows(registry, "weighted-softmax", adjacency, weighted);
     on_rows(registry, "perceptron-squared", adjacency, perceptron(1)?);
     on_rows(registry, "perceptron-softmax", adjacency, perceptron(3)?);
     let logistic = Head::Scalar(Glm::Logistic);

@@ -69,6 +69,7 @@ fn replay(seed: u64) -> Result<CuratorReplay<Vec<Labelled>>, CheckError> {
             let candidates = plans.iter().map(|plan| TuningCandidate {
                 plan: &**plan,
                 model: FittedModel::Linear(Glm::Logistic),
+                weights: None,
                 start: None,
             });
             let parts = Part::of_split(ROWS as u64, HELD, seed);

@@ -23,10 +23,17 @@ pub(super) fn row(json: &Value, fields: &[String]) -> Vec<f64> {
                 let values = feature["values"].as_array().unwrap();
                 on(!found.is_some_and(|text| values.iter().any(|value| value == text.as_str())))
             }
+            "hash" => {
+                let text = found.map_or("", String::as_str);
+                let buckets = feature["buckets"].as_u64().unwrap();
+                on(bucket(text, buckets) == feature["bucket"].as_u64().unwrap())
+            }
             kind => {
-                let given = found
-                    .and_then(|text| text.parse::<f64>().ok())
-                    .filter(|x| x.is_finite());
+                let given = match feature["date"] == true {
+                    true => found.and_then(|text| days(text)),
+                    false => found.and_then(|text| text.parse::<f64>().ok()),
+                };
+                let given = given.filter(|x| x.is_finite());
                 if kind == "missing" {
                     return on(given.is_none());
                 }
@@ -54,6 +61,57 @@ pub(super) fn row(json: &Value, fields: &[String]) -> Vec<f64> {
             }
         }
     })
+}
+
+/// FNV-1a, mixed, as `docs/tabular.md` writes it.
+fn bucket(text: &str, buckets: u64) -> u64 {
+    let step = |h: u64, byte: u8| (h ^ u64::from(byte)).wrapping_mul(1_099_511_628_211);
+    let h = text.bytes().fold(14_695_981_039_346_656_037, step);
+    let g = (h ^ (h >> 32)).wrapping_mul(11_400_714_819_323_198_485);
+    ((u128::from(g) * u128::from(buckets)) >> 64) as u64
+}
+
+/// Days since 1970-01-01, counted year by year and month by month.
+fn days(text: &str) -> Option<f64> {
+    let date = text.get(..10)?.replace('/', "-");
+    let rest = text.get(10..)?;
+    let numbers: Vec<i64> = date
+        .split('-')
+        .map(|n| n.parse().ok())
+        .collect::<Option<_>>()?;
+    let [year, month, day] = numbers[..] else {
+        return None;
+    };
+    if !rest.is_empty() && !rest.starts_with(['T', ' ']) {
+        return None;
+    }
+    let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let months = [
+        31,
+        28 + i64::from(leap(year)),
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+        31,
+    ];
+    let length = *months.get(usize::try_from(month - 1).ok()?)?;
+    if !(1..=length).contains(&day) {
+        return None;
+    }
+    let years = |from: i64, to: i64| -> i64 { (from..to).map(|y| 365 + i64::from(leap(y))).sum() };
+    let whole = if year >= 1970 {
+        years(1970, year)
+    } else {
+        -years(year, 1970)
+    };
+    let before: i64 = months.iter().take(usize::try_from(month - 1).ok()?).sum();
+    Some((whole + before + day - 1) as f64)
 }
 
 fn text_or<'a>(
@@ -151,6 +209,10 @@ pub(super) fn answer(json: &Value, row: &[f64]) -> (Vec<f64>, String) {
     match label["kind"].as_str().unwrap() {
         "number" => (
             vec![number(label, "middle") + number(label, "half") * scores[0]],
+            String::new(),
+        ),
+        "count" => (
+            vec![scores[0].exp().min(number(label, "largest"))],
             String::new(),
         ),
         "several" => {

@@ -184,6 +184,7 @@ fn apply(node: &Node, inputs: &[&Matrix]) -> Matrix {
         "Log" => each(f64::ln),
         "Add" => pairs(|a, b| a + b),
         "Sub" => pairs(|a, b| a - b),
+        "Min" => pairs(f64::min),
         "Mul" => pairs(|a, b| a * b),
         "Softmax" => {
             assert_eq!(node.axis, Some(1));

@@ -22,6 +22,20 @@ const HOSTILE: [&str; 8] = [
     "1e400,c,yes",
 ];
 
+/// Dates, days that there are not, and texts that are none.
+const DATES: [&str; 10] = [
+    "1990-01-01",
+    "2030-01-01",
+    "2024-02-29",
+    "2023-02-29",
+    "1969/12/31",
+    "2035-07-01T10:00:00Z",
+    "2001-09-09 01:46",
+    "tomorrow",
+    "",
+    "2000-13-01",
+];
+
 /// A folder with a model in `o` and records in `new.csv` or `new.svm`; whose predictions are these.
 fn trained(schema: &[(&str, &str)], label: Option<&str>, flags: &str) -> Place {
     let place = Place::new();
@@ -58,6 +72,8 @@ fn trained(schema: &[(&str, &str)], label: Option<&str>, flags: &str) -> Place {
 }
 
 const NUMBER: &str = "kind = \"number\"\nmin = 100.0\nmax = 90000.0\ndefault = 400.0";
+/// Counts beyond 20 are clipped.
+const COUNT: &str = "kind = \"number\"\nmin = 0.0\nmax = 20.0\ndefault = 1.0";
 const SEVERAL: &str = "values = [\"low\", \"mid\", \"hi, gh\"]\ndefault = \"mid\"";
 
 /// Every kind of model that is made of a table of texts.
@@ -102,10 +118,26 @@ fn models() -> Vec<(String, Place)> {
         ("softmax".to_owned(), trained(&schema, Some(SEVERAL), "")),
         ("number".to_owned(), trained(&schema, Some(NUMBER), "")),
         (
+            "count".to_owned(),
+            trained(&schema, Some(COUNT), "--loss poisson"),
+        ),
+        (
+            "count by a perceptron".to_owned(),
+            trained(&[], Some(COUNT), "--loss poisson --hidden 3,2"),
+        ),
+        (
             "quantile".to_owned(),
             trained(&[], Some(NUMBER), "--loss pinball:0.8 --hidden 6"),
         ),
     ];
+    const CATEGORY: &str = "kind = \"category\"\nvalues = [\"a\", \"b\"]";
+    let hashed = [(CATEGORY, "kind = \"hash\"\nbuckets = 16")];
+    all.push(("hash".to_owned(), trained(&hashed, None, "")));
+    let date = "kind = \"date\"\nmin = \"1990-01-01\"\nmax = \"2030-01-01\"\ndefault = \"2000-02-29\"\nmissing = true";
+    let dated = trained(&[(CATEGORY, date)], None, "");
+    let lines: Vec<String> = DATES.iter().map(|date| format!("3,{date},no")).collect();
+    dated.put("new.csv", &table(&lines));
+    all.push(("date".to_owned(), dated));
     for activation in ["relu", "tanh", "sigmoid", "softplus", "silu"] {
         let flags = format!("--hidden 4 --activation {activation} --solver noisy-gd");
         all.push((activation.to_owned(), trained(&[], None, &flags)));
@@ -265,27 +297,5 @@ fn an_export_replaces_nothing_unasked() {
         place.fails(&line, 1, &["--out", "--force"]);
         place.ok(&format!("{line} --force"));
         std::fs::remove_file(place.path("f")).unwrap();
-    }
-}
-
-/// Dates and hashed texts have a graph, which takes encoded rows, and no flat file.
-#[test]
-fn what_a_flat_file_can_not_tell_is_refused() {
-    let kinds = [
-        ("kind = \"hash\"\nbuckets = 16", "hash"),
-        (
-            "kind = \"date\"\nmin = \"1990-01-01\"\nmax = \"2030-01-01\"\ndefault = \"2000-01-01\"",
-            "date",
-        ),
-    ];
-    for (kind, word) in kinds {
-        let place = trained(
-            &[("kind = \"category\"\nvalues = [\"a\", \"b\"]", kind)],
-            None,
-            "",
-        );
-        let export = "export --model o/model.json --out f --format";
-        place.fails(&format!("{export} json"), 1, &["\"c\"", word, "onnx"]);
-        place.ok(&format!("{export} onnx"));
     }
 }

@@ -11,12 +11,12 @@ use dpopt_privacy::{
     TunedFactor,
 };
 use dpopt_solver::{
-    Access, Auto, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, RunError, Solver,
-    Terms, Unit, Walk,
+    Access, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, RunError, Solver, Terms,
+    Unit, Walk,
 };
 
 use super::check;
-use super::horizon::Horizon;
+use super::horizon::{Horizon, NO_RULE};
 use walk::Epochs;
 use workload::{Knots, MOMENTUM, Workload, bands};
 
@@ -34,7 +34,7 @@ pub static DP_MF: Solver = Solver {
     },
     uses_rank: false,
     bound: None,
-    auto: Auto::Never,
+    auto: NO_RULE,
     theory_page: None,
     privacy_page: "privacy/prefix-sums.md",
     planner: |facts, _, budget, limits| {

@@ -34,7 +34,7 @@ pub static TREE_SPIDER: Solver = Solver {
     },
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::PopulationMean)),
-    auto: Auto::Never,
+    auto: Auto::Never("its bound is on the population, for records in a random order"),
     theory_page: Some("theory/tree-spider.md"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {

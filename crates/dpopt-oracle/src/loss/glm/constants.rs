@@ -33,6 +33,8 @@ impl Glm {
     ///   largest at 0 and at least -4/5; phi''' = (4u/c)(5u^2 - 3), which is 8/c at the edge u = 1
     ///   and no more than 8/(sqrt 5 c) at its stationary point u^2 = 1/5.
     /// - Huber: phi' is r clamped to +-delta, so phi'' jumps from 1 to 0.
+    /// - Poisson, with m = min(e^z, K) and a count k in [0, K]: phi' = m - k, phi'' = e^z up to z = ln K and 0 beyond it, where it jumps.
+    ///   phi is a convex function of z with its least value, 0, at z = ln k.
     /// - The others are piecewise linear in z, but for the clamped square, whose slope jumps from b
     ///   to 0 at the end of its range.
     ///
@@ -66,6 +68,7 @@ impl Glm {
             Glm::Huber(delta) => (delta.get(), 1.0, kink),
             Glm::Squared(b) => (b.get(), kink, kink),
             Glm::Pinball(tau) => (tau.get().max(1.0 - tau.get()), kink, kink),
+            Glm::Poisson(largest) => (largest.get(), largest.get(), kink),
             Glm::Hinge | Glm::Absolute | Glm::Relu => (1.0, kink, kink),
         };
         Constants {
@@ -76,9 +79,12 @@ impl Glm {
             // A matrix of rank one: its norms are the same.
             hessian_frobenius: curvature * row_norm * row_norm,
             convexity: match self {
-                Glm::Logistic | Glm::Hinge | Glm::Huber(_) | Glm::Absolute | Glm::Pinball(_) => {
-                    Convexity::Convex
-                }
+                Glm::Logistic
+                | Glm::Hinge
+                | Glm::Huber(_)
+                | Glm::Absolute
+                | Glm::Pinball(_)
+                | Glm::Poisson(_) => Convexity::Convex,
                 _ => Convexity::Nonconvex,
             },
         }

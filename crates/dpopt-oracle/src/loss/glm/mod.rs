@@ -8,6 +8,7 @@ mod constants;
 mod names;
 mod parameters;
 mod passes;
+mod poisson;
 mod rays;
 mod rise;
 mod scalar;
@@ -40,6 +41,10 @@ pub(crate) use passes::add_multiple;
 /// | absolute | abs r | 1 | kink | kink | yes |
 /// | pinball | (1 - tau) `[r]+` + tau `[-r]+` | max(tau, 1 - tau) | kink | kink | yes |
 /// | ReLU regression | abs(`[z]+` - y) | 1 | kink | kink | no |
+/// | Poisson | m - k - k ln(m/k), m = e^z, up to m = K; then its tangent | K | K | kink of phi'' | yes |
+///
+/// The Poisson loss is half the deviance of a count k from 0 to K with mean e^z. A label y in [-1, 1], clamped to that, stands for the
+/// count k = K (1 + y)/2. Beyond z = ln K the loss goes on along its tangent, so that slopes are bounded by K.
 ///
 /// Where phi has a kink, the slope is a fixed element of Clarke's subdifferential: 0 for hinge (at
 /// yz = 1), absolute, pinball (at r = 0) and ReLU regression (at z = 0 and at z = y), and r itself
@@ -81,13 +86,15 @@ pub enum Glm {
     Pinball(Quantile),
     /// Absolute error of a rectified linear unit (nonconvex, with kinks).
     Relu,
+    /// Half the deviance of counts up to the largest, with mean e^z (convex).
+    Poisson(Scale),
 }
 
 impl Glm {
     /// All losses, those with a parameter at its default: c = 4.685 for Tukey and delta = 1.345
     /// for Huber, at which the efficiency for normal residuals of unit variance is 95 %; b = 1;
-    /// tau = 1/2.
-    pub const ALL: [Glm; 12] = [
+    /// tau = 1/2; K = 1.
+    pub const ALL: [Glm; 13] = [
         Glm::Logistic,
         Glm::Sigmoid,
         Glm::Hinge,
@@ -100,6 +107,7 @@ impl Glm {
         Glm::Absolute,
         Glm::Pinball(Quantile::MEDIAN),
         Glm::Relu,
+        Glm::Poisson(Scale::ONE),
     ];
 
     /// The losses with a Lipschitz gradient and a Lipschitz second derivative.

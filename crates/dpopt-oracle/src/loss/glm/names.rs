@@ -55,12 +55,15 @@ impl Glm {
             Glm::Absolute => "absolute",
             Glm::Pinball(_) => "pinball",
             Glm::Relu => "relu",
+            Glm::Poisson(_) => "poisson",
         }
     }
 
     fn parameter(self) -> Option<f64> {
         match self {
-            Glm::Tukey(scale) | Glm::Huber(scale) | Glm::Squared(scale) => Some(scale.get()),
+            Glm::Tukey(scale) | Glm::Huber(scale) | Glm::Squared(scale) | Glm::Poisson(scale) => {
+                Some(scale.get())
+            }
             Glm::Pinball(quantile) => Some(quantile.get()),
             _ => None,
         }
@@ -97,6 +100,7 @@ impl FromStr for Glm {
             Glm::Tukey(_) => Glm::Tukey(Scale::new(parameter)?),
             Glm::Huber(_) => Glm::Huber(Scale::new(parameter)?),
             Glm::Squared(_) => Glm::Squared(Scale::new(parameter)?),
+            Glm::Poisson(_) => Glm::Poisson(Scale::new(parameter)?),
             Glm::Pinball(_) => Glm::Pinball(Quantile::new(parameter)?),
             _ => return Err(LossNameError::NoParameter(loss)),
         })

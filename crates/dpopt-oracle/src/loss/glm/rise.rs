@@ -1,7 +1,7 @@
 //! Differences of values, without the rounding of the values.
 
-use super::Glm;
 use super::scalar::{LARGE, clamped_change, logistic_change, positive, sign, within};
+use super::{Glm, poisson};
 
 impl Glm {
     /// phi(z + h, y) - phi(z - h, y), to a few units in the last place of it (of h times the steepest slope l, where phi turns
@@ -84,6 +84,7 @@ impl Glm {
                 let half = 0.5 * (ahead - behind);
                 rise_of_length(behind + half - y, half)
             }
+            Glm::Poisson(largest) => poisson::rise(z, h, y, largest.get()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The scalar functions: value, slope, curvature, and the change of the slope.
 
-use super::Glm;
+use super::{Glm, poisson};
 
 impl Glm {
     /// phi(z, y).
@@ -59,6 +59,7 @@ impl Glm {
                 }
             }
             Glm::Relu => (positive(z) - y).abs(),
+            Glm::Poisson(largest) => poisson::value(z, y, largest.get()),
         }
     }
 
@@ -84,6 +85,7 @@ impl Glm {
             Glm::Absolute => step(z - y, -1.0, 1.0),
             Glm::Pinball(tau) => step(z - y, -tau.get(), 1.0 - tau.get()),
             Glm::Relu => relu_slope(z, z - y),
+            Glm::Poisson(largest) => poisson::slope(z, y, largest.get()),
         }
     }
 
@@ -129,6 +131,7 @@ impl Glm {
                 }
             }
             Glm::Huber(scale) | Glm::Squared(scale) => f64::from(u8::from(r.abs() <= scale.get())),
+            Glm::Poisson(largest) => poisson::curvature(z, largest.get()),
             Glm::Hinge | Glm::Absolute | Glm::Pinball(_) | Glm::Relu => 0.0,
         }
     }
@@ -210,6 +213,7 @@ impl Glm {
                 step(b, low, high) - step(a, low, high)
             }
             Glm::Relu => relu_slope(z + dz, b) - relu_slope(z, a),
+            Glm::Poisson(largest) => poisson::slope_change(z, dz, largest.get()),
         }
     }
 }

@@ -24,6 +24,7 @@ fn losses() -> Vec<Glm> {
         Glm::Huber(scale(0.3)),
         Glm::Squared(scale(17.0)),
         Glm::Pinball(Quantile::new(0.9).unwrap()),
+        Glm::Poisson(scale(7.0)),
     ]);
     all
 }
@@ -35,6 +36,7 @@ fn joints(loss: Glm, y: f64) -> Vec<f64> {
         Glm::Hinge => vec![if y > 0.0 { 1.0 } else { -1.0 }],
         Glm::Absolute | Glm::Pinball(_) => vec![y],
         Glm::Relu => vec![0.0, y],
+        Glm::Poisson(largest) => vec![largest.get().ln()],
         _ => vec![],
     }
 }
@@ -64,6 +66,21 @@ fn written(loss: Glm, z: f64, y: f64) -> f64 {
         Glm::Absolute => r.abs(),
         Glm::Pinball(tau) => (1.0 - tau.get()) * plus(r) + tau.get() * plus(-r),
         Glm::Relu => (plus(z) - y).abs(),
+        Glm::Poisson(largest) => {
+            let (largest, end) = (largest.get(), largest.get().ln());
+            let count = largest * (1.0 + y.clamp(-1.0, 1.0)) / 2.0;
+            let least = if count > 0.0 {
+                count - count * count.ln()
+            } else {
+                0.0
+            };
+            let convex = if z <= end {
+                z.exp()
+            } else {
+                largest * (1.0 + z - end)
+            };
+            convex - count * z - least
+        }
     }
 }
 
@@ -210,8 +227,13 @@ fn the_constants_are_attained() {
         (Glm::Pinball(Quantile::new(0.9).unwrap()), -1.0),
         (Glm::Pinball(Quantile::new(0.2).unwrap()), 1.0),
         (Glm::Relu, 2.0),
+        (Glm::Poisson(scale(1.0)), -800.0),
     ] {
-        let y = if loss.is_classification() { 1.0 } else { 0.0 };
+        let y = if matches!(loss, Glm::Poisson(_)) || loss.is_classification() {
+            1.0
+        } else {
+            0.0
+        };
         let constants = loss.constants(1.0);
         assert!(
             (loss.slope(z, y).abs() - constants.lipschitz).abs() < 1e-15,
@@ -224,7 +246,12 @@ fn the_constants_are_attained() {
     for loss in losses() {
         let constants = loss.constants(1.0);
         if constants.smoothness.is_finite() && !loss.is_classification() {
-            assert_eq!(loss.curvature(0.0, 0.0), constants.smoothness, "{loss}");
+            let steepest = match loss {
+                Glm::Poisson(largest) => largest.get().ln() - 1e-15,
+                _ => 0.0,
+            };
+            let found = loss.curvature(steepest, 0.0);
+            assert!((found / constants.smoothness - 1.0).abs() < 4e-15, "{loss}");
         }
         // A gap is attained by the label bound, and infinite only where phi is unbounded.
         let gap = loss.constants_within(1.0, Some(2.0)).initial_gap;

@@ -1,0 +1,24 @@
+//! The command, built, and an empty folder for what it writes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cargo::cargo;
+
+/// Builds the command. Gives its path and that of a folder of this name in the target folder, without what an earlier run left.
+pub(crate) fn command_and_folder(root: &Path, name: &str) -> Result<(PathBuf, PathBuf), String> {
+    let built = Command::new(cargo())
+        .args(["build", "--quiet", "-p", "dpopt-cli"])
+        .current_dir(root)
+        .status();
+    if !built.is_ok_and(|status| status.success()) {
+        return Err("the command could not be built".to_owned());
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let command = format!("dpopt{}", std::env::consts::EXE_SUFFIX);
+    let folder = target.join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok((target.join("debug").join(command), folder))
+}
