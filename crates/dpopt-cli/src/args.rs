@@ -76,14 +76,7 @@ impl FromStr for SolverArg {
             return Ok(Self::Named(solver));
         }
         if let Some(solver) = minimax::solver(name) {
-            return match solver.bound {
-                None => Ok(Self::Saddle(solver)),
-                Some(_) => Err(format!(
-                    "{solver} is planned by its bound, and no bound follows for the objectives of tables: their fields are shortened in \
-                     parts, or their constants are not proven for these shares; it is in the library, and {} is for them",
-                    saddle_names().collect::<Vec<_>>().join(", ")
-                )),
-            };
+            return Ok(Self::Saddle(solver));
         }
         if let Ok(solver) = solver(name) {
             return Err(format!(

@@ -1,20 +1,20 @@
 //! What a score is trained for: the mean loss of all, the group that it serves worst, equal chances, or the ranking.
 
+mod built;
 mod run;
 
 use clap::Args;
 use dpopt::data::tabular::{Groups, Schema};
 use dpopt::minimax::{
-    Allowance, CertifyError, GDA, NoShares, SaddleFacts, SaddleLimits, SaddleSolver,
-    ScoredCertificatePlan, SharesPlan, sampled_excess,
+    Allowance, CertifyError, GDA, NoShares, SaddleLimits, SaddleSolver, ScoredCertificatePlan,
+    SharesPlan, sampled_excess,
 };
 use dpopt::nonconvex::{Budget, Outcome, Plan};
-use dpopt::oracle::{
-    AucSaddle, CellShares, EqualOpportunity, GroupDro, PrivateData, ScoreSaddle, Scored,
-    SharesError,
-};
+use dpopt::oracle::{CellShares, PrivateData, SharesError};
 use dpopt::privacy::{Adjacency, Curator, Delta, Event};
 use serde::{Deserialize, Serialize};
+
+use built::Built;
 
 use crate::args::{self, SolverArg};
 use crate::certified::Certified;
@@ -309,13 +309,6 @@ fn saddle_solver(asked: SolverArg) -> &'static SaddleSolver {
     }
 }
 
-/// A loss of an objective.
-enum Built {
-    GroupDro(Scored<GroupDro>),
-    EqualOpportunity(Scored<EqualOpportunity>),
-    Auc(Scored<AucSaddle>),
-}
-
 /// Public sizes of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sizes {
@@ -455,6 +448,7 @@ impl Wanted {
             let Some(of) = certify else {
                 return Ok((ready, plan, None));
             };
+            ready.built.check(&of, sizes)?;
             // The records' own shares are those of a sample.
             let excess = sampled_excess(&ready.shares, sizes.records, SHARES_FAIL);
             ready.certify = Some((of, excess));
@@ -465,7 +459,10 @@ impl Wanted {
         let before = SharesPlan::new(budget).map_err(CliError::Plan)?;
         let even = CellShares::even(groups.count()).map_err(|error| self.no_shares(error))?;
         let allowance = allowance.less(&before.spend()).map_err(CliError::Plan)?;
-        let (_, first) = self.plan(even, by_class, sizes, &allowance, &limits)?;
+        let (even, first) = self.plan(even, by_class, sizes, &allowance, &limits)?;
+        if let Some(of) = &certify {
+            even.built.check(of, sizes)?;
+        }
         // How much noise there is in how many releases is fixed before the shares are known.
         limits.exact_steps = Some(first.steps());
         let curator = Curator::protected(data.adjacency())?;
@@ -548,22 +545,10 @@ impl Wanted {
         allowance: &Allowance,
         limits: &SaddleLimits,
     ) -> Result<(Ready, Box<dyn Plan>), CliError> {
-        let row_norm = sizes.row_norm;
-        let built = match self.objective {
-            Objective::GroupDro => GroupDro::new(&shares, by_class, self.weight)
-                .map(|of| Built::GroupDro(Scored::with_own_clips(of, row_norm))),
-            Objective::EqualOpportunity => EqualOpportunity::new(&shares, self.weight)
-                .map(|of| Built::EqualOpportunity(Scored::with_own_clips(of, row_norm))),
-            Objective::LogLoss | Objective::Auc => {
-                AucSaddle::new(&shares).map(|of| Built::Auc(Scored::with_own_clips(of, row_norm)))
-            }
-        };
-        let built = built.map_err(|error| self.no_shares(error))?;
-        let facts = match &built {
-            Built::GroupDro(of) => facts(sizes, of),
-            Built::EqualOpportunity(of) => facts(sizes, of),
-            Built::Auc(of) => facts(sizes, of),
-        };
+        let of = (&shares, by_class);
+        let built = self.built(of, sizes.row_norm, false)?;
+        self.bounded(&built, of, sizes, (allowance, limits))?;
+        let facts = built.facts(sizes);
         let plan = self.solver.plan_within(&facts, allowance, limits);
         let ready = Ready {
             objective: self.objective,
@@ -575,14 +560,4 @@ impl Wanted {
         };
         Ok((ready, plan.map_err(CliError::Plan)?))
     }
-}
-
-fn facts<S: ScoreSaddle>(sizes: Sizes, of: &Scored<S>) -> SaddleFacts {
-    SaddleFacts::scored(
-        sizes.records,
-        sizes.adjacency,
-        sizes.columns,
-        sizes.row_norm,
-        of,
-    )
 }

@@ -61,7 +61,12 @@ pub struct SaddleFacts {
     /// Whether the field that is released is the gradient of the loss: its clips shorten no record's, and the constants hold at every
     /// point. Without it no bound may be stated.
     pub whole: bool,
+    /// The public share of a group or class that hurts a bound most, for refusals to name; none without groups. The constants know it.
+    pub rarest: Option<f64>,
 }
+
+/// What runs where no bound says anything.
+const WITHOUT_BOUND: &str = "gda";
 
 impl SaddleFacts {
     /// Refuses numbers that are not positive and finite where they have to be, facts that contradict each other, and domains that
@@ -216,6 +221,7 @@ impl SaddleFacts {
                 joint_hessian_lipschitz: f64::INFINITY,
             },
             whole: loss.whole(row_norm),
+            rarest: Some(objective.rarest()),
         }
     }
 
@@ -281,6 +287,20 @@ impl SaddleFacts {
         let of_gap = (2.0 * self.mean.value_smoothness * self.mean.value_gap).sqrt();
         self.record.lipschitz_x.min(of_gap)
     }
+
+    /// The refusal of a solver whose best bound on the gradient of Phi is `bound`.
+    pub(crate) fn vacuous(&self, solver: &'static str, bound: f64, mu: f64) -> PlanError {
+        PlanError::VacuousSaddle {
+            solver,
+            bound,
+            trivial: self.trivial_bound(),
+            records: self.records,
+            dim: self.x_dim + self.y_dim(),
+            mu,
+            rarest: self.rarest,
+            runs: WITHOUT_BOUND,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -313,7 +333,14 @@ pub(crate) mod tests {
                 joint_hessian_lipschitz: 1.0,
             },
             whole: true,
+            rarest: None,
         }
+    }
+
+    #[test]
+    fn what_runs_without_a_bound_is_a_solver() {
+        let solver = crate::solver(WITHOUT_BOUND).unwrap();
+        assert_eq!(solver.bound, None);
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl PerturbAndWatchPlan {
     /// The plan with the least a.
     ///
     /// # Errors
-    /// [`PlanError::Vacuous`], [`PlanError::BadFact`] without a finite gap of Phi and for settings out of range; as [`SaddleFacts::check`].
+    /// [`PlanError::VacuousSaddle`], [`PlanError::BadFact`] without a finite gap of Phi and for settings out of range; as [`SaddleFacts::check`].
     pub fn new(
         facts: &SaddleFacts,
         budget: &Budget,
@@ -139,14 +139,8 @@ impl PerturbAndWatchPlan {
         let trivial = facts.trivial_bound();
         let Some(schedule) = task.least(trivial / 1.5) else {
             let bound = task.least(1e3 * trivial);
-            return Err(PlanError::Vacuous {
-                solver: NAME,
-                bound: bound.map_or(f64::INFINITY, |found| 1.5 * found.target),
-                trivial,
-                records: facts.records,
-                dim: facts.x_dim + facts.y_dim(),
-                mu,
-            });
+            let bound = bound.map_or(f64::INFINITY, |found| 1.5 * found.target);
+            return Err(facts.vacuous(NAME, bound, mu));
         };
         let releases = schedule.releases();
         let cap = Event::gaussian(NoiseMultiplier::new(1.0 / mu)?);

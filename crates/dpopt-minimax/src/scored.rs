@@ -172,6 +172,47 @@ impl ScoredCertificatePlan {
         })
     }
 
+    /// Refuses a certificate that could say nothing at the start (x = 0, y in the middle of its domain), were both norms released there as
+    /// zero, on so many records of so many columns and of norm at most `row_norm`.
+    ///
+    /// # Formula
+    /// q s_x + (L_xy/m) q s_y, s_x and s_y the noise of the norms under the clips of that point, against the longest gradient that Phi has there
+    /// by the shares alone.
+    ///
+    /// # Errors
+    /// [`PlanError::VacuousSaddle`].
+    pub fn check<S: ScoreSaddle>(
+        &self,
+        objective: &S,
+        (records, columns, row_norm): (u64, usize, f64),
+    ) -> Result<(), PlanError> {
+        let (y, extra) = (objective.domain().middle(), vec![0.0; objective.extra()]);
+        let at = At {
+            extra: &extra,
+            y: &y,
+        };
+        let record = objective.record_at(row_norm, 0.0, at);
+        let mean = objective.mean_at(row_norm, at, 1.0);
+        let noise = Adjacency::ReplaceOne.sum_sensitivity() * self.norms.get() / records as f64;
+        let bound = normal_reach(self.failure / 5.0)
+            * noise
+            * (record.x + mean.smooth_xy / mean.strong_concavity * record.y);
+        if bound < mean.lipschitz {
+            return Ok(());
+        }
+        let of_hessian = self.hessian.map_or(0.0, |z| z.get().powi(-2));
+        Err(PlanError::VacuousSaddle {
+            solver: "saddle-certificate",
+            bound,
+            trivial: mean.lipschitz,
+            records,
+            dim: columns + extra.len() + y.len(),
+            mu: (2.0 * self.norms.get().powi(-2) + of_hessian).sqrt(),
+            rarest: Some(objective.rarest()),
+            runs: "the solver alone",
+        })
+    }
+
     /// What will be reserved for it.
     #[must_use]
     pub fn spend(&self) -> Spend {
@@ -260,6 +301,7 @@ impl ScoredCertificatePlan {
                 joint_hessian_lipschitz: mean.joint_hessian_lipschitz,
             },
             whole: true,
+            rarest: None,
         };
         let slope = upper(second, clip(apart.1)) / apart.1;
         let bounds = (upper(first, clip(apart.0)).max(0.0), Some(slope));

@@ -85,7 +85,7 @@ impl SpiderGdaPlan {
     /// The plan with the least bound.
     ///
     /// # Errors
-    /// [`PlanError::Vacuous`] where that says no more than the start satisfies, [`PlanError::BadFact`] without a finite gap of Phi, and as
+    /// [`PlanError::VacuousSaddle`] where that says no more than the start satisfies, [`PlanError::BadFact`] without a finite gap of Phi, and as
     /// [`SaddleFacts::check`] and [`SaddleFacts::check_whole`].
     pub fn new(
         facts: &SaddleFacts,
@@ -99,14 +99,8 @@ impl SpiderGdaPlan {
         let trivial = facts.trivial_bound();
         let best = search(facts, mu, limits.max_steps.max(1));
         let Some(schedule) = best.filter(|best| best.bound.sqrt() < trivial) else {
-            return Err(PlanError::Vacuous {
-                solver: NAME,
-                bound: best.map_or(f64::INFINITY, |best| best.bound.sqrt()),
-                trivial,
-                records: facts.records,
-                dim: facts.x_dim + facts.y_dim(),
-                mu,
-            });
+            let bound = best.map_or(f64::INFINITY, |best| best.bound.sqrt());
+            return Err(facts.vacuous(NAME, bound, mu));
         };
         let gaussian = |z| Ok::<_, PlanError>(Event::gaussian(NoiseMultiplier::new(z)?));
         let (anchors, variations) = (schedule.anchors(), schedule.variations());

@@ -7,14 +7,14 @@ mod common;
 
 use dpopt_linalg::Domain;
 use dpopt_minimax::{
-    Budget, CertifyError, GdaPlan, NoObserver, PassEstimate, Plan, PlanError, PrivateDiffPlan,
-    PrivateDiffSchedule, RgdaAnytimePlan, RgdaAnytimeSettings, RgdaPassPlan, RgdaPassSchedule,
-    RgdaPassSettings, RgdaPlan, Run, RunError, SaddleFacts, SaddleLimits, ScoredCertificatePlan,
-    SpiderGdaPlan,
+    Allowance, Budget, CertifyError, GdaPlan, NoObserver, PassEstimate, Plan, PlanError,
+    PrivateDiffPlan, PrivateDiffSchedule, RgdaAnytimePlan, RgdaAnytimeSettings, RgdaPassPlan,
+    RgdaPassSchedule, RgdaPassSettings, RgdaPlan, Run, RunError, SaddleFacts, SaddleLimits,
+    ScoredCertificatePlan, SpiderGdaPlan,
 };
 use dpopt_oracle::{
-    AucSaddle, BlocksError, CellShares, Counts, EqualOpportunity, GroupDro, Joint, PrivateData,
-    PrivateMean, SaddleConstants, SaddleLoss, Scored, SharesError,
+    AucSaddle, BlockClips, BlocksError, CellShares, Counts, EqualOpportunity, GroupDro, Joint,
+    PrivateData, PrivateMean, SaddleConstants, SaddleLoss, Scored, SharesError,
 };
 use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon};
 
@@ -220,6 +220,124 @@ fn losses_that_are_none() {
     // A group without a share has no weight, and an objective that needs one for it says so: above.
 }
 
+type Refused = fn(&SaddleFacts) -> PlanError;
+
+/// Of an objective with groups a refusal names the share that hurts most: the bound rises where that share falls, and more than where another
+/// does.
+#[test]
+fn refusals_name_the_rarest_group() {
+    let refused = |positives: [f64; 3], (records, plan): (u64, Refused)| {
+        let rest = 1.0 - positives.iter().sum::<f64>();
+        let cells = positives.map(|positive| [Some(rest / 3.0), Some(positive)]);
+        let shares = CellShares::new(cells.to_vec()).unwrap();
+        let none = BlockClips {
+            x: f64::INFINITY,
+            y: f64::INFINITY,
+        };
+        let loss = Scored::new(EqualOpportunity::new(&shares, 1.0).unwrap(), none);
+        plan(&SaddleFacts::scored(
+            records,
+            Adjacency::ReplaceOne,
+            5,
+            1.0,
+            &loss,
+        ))
+    };
+    let plans: [(u64, Refused); 4] = [
+        (10_000, |facts| {
+            RgdaPlan::new(facts, &budget(), &limits()).unwrap_err()
+        }),
+        (3_000, |facts| {
+            SpiderGdaPlan::new(facts, &budget(), &limits()).unwrap_err()
+        }),
+        (10_000, |facts| {
+            let settings = RgdaPassSettings::new(PassEstimate::Chain);
+            RgdaPassPlan::new(facts, &budget(), settings, &limits()).unwrap_err()
+        }),
+        (10_000, |facts| {
+            let all = Allowance::all(&budget());
+            RgdaPlan::sampled(facts, &all, &limits()).unwrap_err()
+        }),
+    ];
+    for plan in plans {
+        let bound = |positives| match refused(positives, plan) {
+            PlanError::VacuousSaddle { bound, .. } => bound,
+            other => panic!("{other}"),
+        };
+        let error = refused([0.1, 0.05, 0.02], plan);
+        let text = error.to_string();
+        let PlanError::VacuousSaddle {
+            bound: at,
+            trivial,
+            records,
+            dim: 8,
+            mu,
+            rarest: Some(0.02),
+            runs: "gda",
+            solver,
+        } = error
+        else {
+            panic!("{text}");
+        };
+        assert!(at >= trivial && mu > 0.0 && records == plan.0, "{text}");
+        for words in [
+            solver,
+            &format!("n = {records}, d = 8, mu = {mu:.4}, rarest share 0.0200"),
+            "gda would run",
+            &format!("is {at:.4}"),
+            &format!("satisfies {trivial:.4}"),
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        // None at all, for one pass.
+        if at == f64::INFINITY {
+            continue;
+        }
+        let (rarest, another) = (bound([0.1, 0.05, 0.01]), bound([0.1, 0.04, 0.02]));
+        assert!(rarest > at && rarest > another, "{rarest} {at} {another}");
+    }
+}
+
+/// A certificate that could say nothing at the start, with the numbers; of more records, or of a larger share of the rarest group, it could.
+#[test]
+fn certificates_that_could_say_nothing() {
+    let of = |share| (0.5 - share, share);
+    let check = |records, share: f64| {
+        let (more, few) = of(share);
+        let shares =
+            CellShares::new(vec![[Some(0.3), Some(0.2)], [Some(more), Some(few)]]).unwrap();
+        let loss = GroupDro::new(&shares, true, 1.0).unwrap();
+        let plan = ScoredCertificatePlan::new(&budget(), Adjacency::ReplaceOne, (0.1, 0.05), None)
+            .unwrap();
+        plan.check(&loss, (records, 5, 1.0))
+    };
+    assert_eq!(check(100_000, 0.05), Ok(()));
+    assert_eq!(check(20_000, 0.2), Ok(()));
+    for (records, share) in [(300, 0.2), (20_000, 0.002)] {
+        let error = check(records, share).unwrap_err();
+        let text = error.to_string();
+        let PlanError::VacuousSaddle {
+            solver: "saddle-certificate",
+            bound,
+            trivial,
+            records: n,
+            dim: 9,
+            mu,
+            rarest,
+            ..
+        } = error
+        else {
+            panic!("{text}");
+        };
+        // mu of its share, and the longest gradient of rows of norm 1.
+        let whole = budget().mu().unwrap().get();
+        assert!((mu / (0.1f64.sqrt() * whole) - 1.0).abs() < 1e-9, "{text}");
+        assert!(bound >= trivial && trivial == 1.0 && n == records);
+        assert_eq!(rarest, Some(share));
+        assert!(text.contains("the solver alone would run"), "{text}");
+    }
+}
+
 /// Plans that say nothing, single passes where positions are not kept, fields that are shortened, and certificates that can't be.
 #[test]
 fn plans_that_are_none() {
@@ -234,15 +352,18 @@ fn plans_that_are_none() {
         RgdaPassPlan::new(facts, &budget, settings, &limits).unwrap_err()
     };
     let vacuous = |error: PlanError| match error {
-        PlanError::Vacuous {
+        PlanError::VacuousSaddle {
             bound,
             trivial,
             records,
             dim,
             mu,
+            rarest,
+            runs,
             ..
         } => {
             assert!(bound > trivial && records == 400 && dim == 10 && mu > 0.0);
+            assert_eq!((rarest, runs), (None, "gda"));
         }
         other => panic!("{other}"),
     };
@@ -274,7 +395,7 @@ fn plans_that_are_none() {
     ] {
         let typed = matches!(
             error,
-            PlanError::Unaffordable { .. } | PlanError::Vacuous { .. }
+            PlanError::Unaffordable { .. } | PlanError::VacuousSaddle { .. }
         );
         assert!(typed, "{error}");
     }

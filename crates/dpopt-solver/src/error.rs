@@ -301,6 +301,32 @@ pub enum PlanError {
         /// Gaussian-DP budget.
         mu: f64,
     },
+    /// The best bound on the gradient of Phi, the largest value over y, says no more than the starting point already satisfies.
+    #[error(
+        "{solver} has no useful plan for these facts: its best bound on the gradient norm of the largest value over y is {bound:.4}, \
+         and the starting point already satisfies {trivial:.4} (n = {records}, d = {dim}, mu = {mu:.4}{}); more records, a larger epsilon{} \
+         would help; {runs} would run, and states no bound",
+        .rarest.map_or_else(String::new, |share| format!(", rarest share {share:.4}")),
+        if .rarest.is_some() { " or a larger rarest share" } else { "" }
+    )]
+    VacuousSaddle {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// The best bound found; infinite where there is none.
+        bound: f64,
+        /// What the start satisfies.
+        trivial: f64,
+        /// n.
+        records: u64,
+        /// d1 + d2.
+        dim: usize,
+        /// Gaussian-DP budget.
+        mu: f64,
+        /// The share of the records that hurts most, of an objective with groups or classes.
+        rarest: Option<f64>,
+        /// What runs on these facts.
+        runs: &'static str,
+    },
     /// A solver needs a bound on how far a minimiser is from the start, and was given none.
     #[error(
         "{solver} needs a public bound on the distance from the starting point to a minimiser (a radius), and none was given; \

@@ -64,6 +64,7 @@ pub trait MinimaxProblem {
             record: self.record(),
             mean: self.mean(),
             whole: true,
+            rarest: None,
         }
     }
 }

@@ -248,7 +248,7 @@ fn the_experiment_of_the_paper_has_no_plan() {
     assert!(
         matches!(
             error,
-            PlanError::Vacuous {
+            PlanError::VacuousSaddle {
                 records: 400,
                 dim: 520,
                 ..

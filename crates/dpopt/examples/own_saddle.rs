@@ -78,6 +78,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             joint_hessian_lipschitz: 2.0,
         },
         whole: true,
+        rarest: None,
     };
     let budget = Budget {
         epsilon: Epsilon::new(1.0)?,

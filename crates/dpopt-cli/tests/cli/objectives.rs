@@ -268,11 +268,16 @@ fn what_is_asked_for_is_run_or_refused_before_a_release() {
             let json: Value = serde_json::from_str(&place.ok(&format!("{named} --json"))).unwrap();
             assert_eq!(json["solver"], name);
         } else {
-            // Before the table is read: there is none.
-            let nowhere = named.replace("t.csv", "nowhere.csv");
-            place.fails(&nowhere, 1, &["--solver", name, "no bound follows"]);
-            let plan = format!("plan {name} --records 1000 --dim 5 --epsilon 1");
-            place.fails(&plan, 1, &[name, "no bound follows"]);
+            let words = [
+                "--solver",
+                name,
+                "no bound follows",
+                "n = 400, d = ",
+                "rarest share 0.1667",
+            ];
+            place.fails(&named, 1, &words);
+            let plan = format!("plan {name} --records 1000 --dim 5 --epsilon 1 --delta 1e-6");
+            place.fails(&plan, 1, &[name, "saddle problems"]);
         }
     }
     for (flag, word) in [("--population", "sosp"), ("--order-seed 3", "tree-spider")] {
@@ -281,6 +286,45 @@ fn what_is_asked_for_is_run_or_refused_before_a_release() {
             1,
             &[flag.split(' ').next().unwrap(), word],
         );
+    }
+}
+
+/// A plan that says nothing is refused with its numbers, the share that hurts most and what would run, before anything is released.
+#[test]
+fn vacuous_plans_are_refused_with_their_numbers() {
+    let place = with_shares(&SHARES);
+    let numbers = [
+        "no useful plan",
+        "its best bound on the gradient norm of the largest value over y is",
+        "already satisfies",
+        "gda would run",
+    ];
+    let told = |more: &[&'static str]| [&numbers[..], more].concat();
+    for solver in ["rgda", "sampled-rgda", "spider-gda", "rgda-chain"] {
+        let plan = format!(
+            "plan {solver} --records 2000 --dim 10 --epsilon 1 --delta 1e-6 --objective equal-opportunity --shares 0.5,0.1,0.38,0.02"
+        );
+        let words = told(&["n = 2000, d = 12, mu = ", "rarest share 0.0200"]);
+        place.fails(&plan, 1, &words);
+        // Where the bound would say something, that fields are shortened is what is left.
+        let many = plan.replace("2000", "2000000000");
+        let words = ["no bound follows", "rarest share 0.0200", "gda, sgda"];
+        place.fails(&many, 1, &words);
+        let train = format!(
+            "train --data t.csv --schema s.toml --delta 1e-5 --epsilon 1 --objective equal-opportunity --group c --solver {solver}"
+        );
+        place.fails(&train, 1, &told(&["n = 400", "rarest share 0.1200"]));
+    }
+    let certify = "train --data t.csv --schema s.toml --delta 1e-5 --epsilon 0.1 --certify";
+    for shares in ["", "--group-shares release"] {
+        let flags = format!("{certify} {} {shares}", FLAGS[0]);
+        // Of shares that are not released yet, all are even.
+        let rarest = match shares {
+            "" => "rarest share 0.1200",
+            _ => "rarest share 0.1667",
+        };
+        let words = ["saddle-certificate", "n = 400", rarest, "the solver alone"];
+        place.fails(&flags, 1, &words);
     }
 }
 

@@ -89,7 +89,7 @@ impl RgdaPassPlan {
     /// The plan with the least bound that was found.
     ///
     /// # Errors
-    /// [`PlanError::NeedsPositions`] under add/remove; [`PlanError::Vacuous`] where the bound says no more than the start satisfies;
+    /// [`PlanError::NeedsPositions`] under add/remove; [`PlanError::VacuousSaddle`] where the bound says no more than the start satisfies;
     /// [`PlanError::BadFact`] without a finite gap of Phi, and as [`SaddleFacts::check`] and [`SaddleFacts::check_whole`].
     pub fn new(
         facts: &SaddleFacts,
@@ -133,14 +133,8 @@ impl RgdaPassPlan {
         let trivial = facts.trivial_bound();
         let best = search.best();
         let Some(shape) = best.filter(|shape| stated(shape) < trivial) else {
-            return Err(PlanError::Vacuous {
-                solver,
-                bound: best.map_or(f64::INFINITY, |shape| stated(&shape)),
-                trivial,
-                records: facts.records,
-                dim: facts.x_dim + facts.y_dim(),
-                mu,
-            });
+            let bound = best.map_or(f64::INFINITY, |shape| stated(&shape));
+            return Err(facts.vacuous(solver, bound, mu));
         };
         let second_order = knows_hessians(facts);
         let certificate = match kept {

@@ -124,7 +124,7 @@ fn bounds_fall_with_the_records() {
         assert!((-0.5..-0.25).contains(&slope), "{estimate:?} {bounds:?}");
     }
     let few = plan(&unit(1000), PassEstimate::Chain).unwrap_err();
-    let PlanError::Vacuous { bound, trivial, .. } = few else {
+    let PlanError::VacuousSaddle { bound, trivial, .. } = few else {
         panic!("{few}");
     };
     assert!(bound > trivial);

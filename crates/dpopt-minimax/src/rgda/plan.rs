@@ -69,7 +69,7 @@ impl RgdaPlan {
     /// The plan with the least bound.
     ///
     /// # Errors
-    /// [`PlanError::Vacuous`] where the bound 3 a/2 says no more than the start satisfies, [`PlanError::BadFact`] without a finite gap of Phi, and as
+    /// [`PlanError::VacuousSaddle`] where the bound 3 a/2 says no more than the start satisfies, [`PlanError::BadFact`] without a finite gap of Phi, and as
     /// [`SaddleFacts::check`] and [`SaddleFacts::check_whole`].
     pub fn new(
         facts: &SaddleFacts,
@@ -115,16 +115,9 @@ impl RgdaPlan {
         let trivial = facts.trivial_bound();
         let schedule = task.least(trivial / 1.5);
         let Some(schedule) = schedule else {
-            return Err(PlanError::Vacuous {
-                solver: NAME,
-                bound: task
-                    .least(1e3 * trivial)
-                    .map_or(f64::INFINITY, |s| 1.5 * s.target),
-                trivial,
-                records: facts.records,
-                dim: facts.x_dim + facts.y_dim(),
-                mu,
-            });
+            let least = task.least(1e3 * trivial);
+            let bound = least.map_or(f64::INFINITY, |s| 1.5 * s.target);
+            return Err(facts.vacuous(NAME, bound, mu));
         };
         let joint = facts.joint(schedule.scale);
         let releases = schedule.releases();

@@ -117,14 +117,7 @@ impl RgdaPlan {
             batch: Some(batch),
         };
         let most = facts.trivial_bound() / 1.5;
-        let vacuous = |bound| PlanError::Vacuous {
-            solver: ON_SAMPLES,
-            bound,
-            trivial: facts.trivial_bound(),
-            records: facts.records,
-            dim: facts.x_dim + facts.y_dim(),
-            mu,
-        };
+        let vacuous = |bound| facts.vacuous(ON_SAMPLES, bound, mu);
         let records = facts.records as f64;
         let mut chosen: Option<(f64, Schedule)> = None;
         for halvings in 1..=HALVINGS {

@@ -30,5 +30,6 @@ pub(crate) fn unit(records: u64, adjacency: Adjacency) -> SaddleFacts {
             joint_hessian_lipschitz: 1.0,
         },
         whole: true,
+        rarest: None,
     }
 }

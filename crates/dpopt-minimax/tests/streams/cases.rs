@@ -279,6 +279,7 @@ impl Cases<'_> {
                 joint_hessian_lipschitz: 4.0,
             },
             whole: true,
+            rarest: None,
         }
     }
 }

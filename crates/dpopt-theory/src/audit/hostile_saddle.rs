@@ -160,6 +160,7 @@ pub(super) fn facts(adjacency: Adjacency, records: u64, (x, y): (usize, usize)) 
             joint_hessian_lipschitz: 1.0,
         },
         whole: true,
+        rarest: None,
     }
 }
 

@@ -69,7 +69,7 @@ fn smallest<P>(
     while records < 10_000_000 {
         match planned(&facts(adjacency, records, DIMS), &budget) {
             Ok(plan) => return Ok(plan),
-            Err(PlanError::Vacuous { .. } | PlanError::Unaffordable { .. }) => {
+            Err(PlanError::VacuousSaddle { .. } | PlanError::Unaffordable { .. }) => {
                 records += records / 4;
             }
             Err(error) => return Err(error.into()),

@@ -132,6 +132,10 @@ impl ScoreSaddle for AucSaddle {
         false
     }
 
+    fn rarest(&self) -> f64 {
+        self.positive.min(1.0 - self.positive)
+    }
+
     fn clips(&self, row_norm: f64) -> BlockClips {
         BlockClips {
             x: CLIP * row_norm,

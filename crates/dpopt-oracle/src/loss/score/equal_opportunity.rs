@@ -132,6 +132,11 @@ impl ScoreSaddle for EqualOpportunity {
         self.exact
     }
 
+    fn rarest(&self) -> f64 {
+        let weights = self.of.iter().flatten().map(|(_, own)| *own);
+        weights.fold(1.0, f64::max).recip()
+    }
+
     /// C_x = X, that of the logistic loss. y is heard in full.
     fn clips(&self, row_norm: f64) -> BlockClips {
         BlockClips {

@@ -137,6 +137,10 @@ impl ScoreSaddle for GroupDro {
         self.exact
     }
 
+    fn rarest(&self) -> f64 {
+        self.least
+    }
+
     fn clips(&self, row_norm: f64) -> BlockClips {
         BlockClips {
             x: CLIP * row_norm,

@@ -67,6 +67,9 @@ pub trait ScoreSaddle: sealed::Sealed + Sync {
     /// Whether both hold at every x, and for shares that are what was stated: neither released nor rounded.
     fn proven(&self) -> bool;
 
+    /// The public share that hurts a bound most: of the group or class a record of which weighs most against its part in the mean.
+    fn rarest(&self) -> f64;
+
     /// The clip of each block that is taken where none is given: a rule of public facts.
     fn clips(&self, row_norm: f64) -> BlockClips;
 
