@@ -1,5 +1,7 @@
 //! Events, and what accountants say of them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use dpopt::privacy::accounting::curves::PrivacyCurve;
 use dpopt::privacy::accounting::{AccountingError, calibrate};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate};
@@ -14,6 +16,14 @@ use crate::errors::{self, user};
 #[derive(Clone, PartialEq)]
 pub(crate) struct PyEvent(pub(crate) Event);
 
+impl PyEvent {
+    /// As deep as accountants and JSON take it, and no deeper.
+    fn checked(event: Event) -> PyResult<Self> {
+        event.check().map_err(user)?;
+        Ok(Self(event))
+    }
+}
+
 #[pymethods]
 impl PyEvent {
     /// One Gaussian release: the standard deviation of its noise over the sensitivity.
@@ -25,12 +35,12 @@ impl PyEvent {
     /// The same on a Poisson sample: every record is in it with this probability, independently.
     fn poisson_sampled(&self, rate: f64) -> PyResult<Self> {
         let rate = SamplingRate::new(rate).map_err(errors::unit)?;
-        Ok(Self(self.0.clone().poisson_sampled(rate)))
+        Self::checked(self.0.clone().poisson_sampled(rate))
     }
 
     /// The same so many times.
-    fn repeated(&self, count: u64) -> Self {
-        Self(self.0.clone().repeated(count))
+    fn repeated(&self, count: u64) -> PyResult<Self> {
+        Self::checked(self.0.clone().repeated(count))
     }
 
     /// All of these, each of which may depend on what came of the others.
@@ -56,6 +66,12 @@ impl PyEvent {
     #[getter]
     fn releases(&self) -> u64 {
         self.0.release_count()
+    }
+
+    fn __hash__(&self) -> PyResult<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.to_json()?.hash(&mut hasher);
+        Ok(hasher.finish())
     }
 
     fn __repr__(&self) -> String {
@@ -129,10 +145,12 @@ pub(crate) fn delta<'py>(
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let adjacency = adjacency_of(adjacency)?;
     let who = tightest(&event.0, adjacency, accountant)?;
-    let at = epsilons.as_array();
-    let at: Vec<Epsilon> = at.iter().map(|e| epsilon_of(*e)).collect::<PyResult<_>>()?;
+    let at = epsilons.as_array().to_vec();
     let found: Result<Vec<f64>, AccountingError> = py.detach(|| {
-        let delta = |epsilon: &Epsilon| who.delta(&event.0, *epsilon, adjacency);
+        let delta = |epsilon: &f64| {
+            let curve = PrivacyCurve::on_grid(who, &event.0, adjacency, &[*epsilon])?;
+            Ok(curve.points().iter().map(|point| point.delta).sum())
+        };
         at.iter().map(delta).collect()
     });
     Ok(PyArray1::from_vec(py, found.map_err(errors::accounting)?))

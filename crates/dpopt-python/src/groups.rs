@@ -102,8 +102,7 @@ fn train<'py, S: ScoreSaddle + Send>(
     let plan = GDA
         .plan(&facts, &budget, &limits)
         .map_err(errors::no_plan)?;
-    let declared = task.records.filter(|_| rows.is_none());
-    let data = table.protect(row_norm, adjacency, declared)?;
+    let data = table.protect(row_norm, adjacency, task.records)?;
     let curator = paid_by(adjacency, ledger)?;
     let threads = self::threads(threads);
     let (mut outcome, curator) = watched(py, progress, |observer| {

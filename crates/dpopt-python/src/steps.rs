@@ -1,12 +1,13 @@
 //! Steps on gradients that Python computes: who is drawn, the clipped sum, the noise and the payment are the curator's.
 
 use std::num::NonZeroUsize;
-use std::sync::Mutex;
+use std::sync::{Mutex, TryLockError};
 
 use dpopt::privacy::{
     Adjacency, Body, Bound as ClipBound, ClipNorm, Curator, Event, LatticeSum, Ledger as Book,
-    NoiseMultiplier, Positions, RowBound, SamplingRate, Spend, Ticket, Which,
+    MAX_RECORDS, NoiseMultiplier, Positions, RowBound, SamplingRate, Spend, Ticket, Which,
 };
+use numpy::ndarray::Axis;
 use numpy::{Element, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
@@ -63,8 +64,13 @@ impl Public {
     }
 }
 
+/// Rows that are copied at a time.
+const BLOCK: usize = 64;
+
 impl Step {
-    fn add<T: Element + Copy + Into<f64> + Sync>(
+    /// Each block is copied before it is measured and added: another thread may write to the array meanwhile, and a row whose bound was
+    /// measured before that would come in longer.
+    fn add<T: Element + Copy + Send + Sync>(
         &mut self,
         py: Python<'_>,
         rows: &PyReadonlyArray2<'_, T>,
@@ -80,25 +86,21 @@ impl Step {
                 "gradients of {columns} numbers, and the point has {dim}"
             )));
         }
-        let left = self.drawn - self.added;
-        if count > left {
-            return Err(user(format!(
-                "{count} gradients, and {left} of the records that were drawn are left: a record contributes once"
-            )));
+        // How many were drawn is secret.
+        if count > self.drawn - self.added {
+            return Err(user(
+                "more gradients than records that were drawn: a record contributes once",
+            ));
         }
-        let whole = rows.as_slice();
-        let sum = &mut self.sum;
-        match whole {
-            Some(all) if dim > 0 => py.detach(|| {
-                let rows: Vec<&[T]> = all.chunks_exact(dim).collect();
+        let mut block: Vec<T> = Vec::with_capacity(BLOCK.min(count) * dim);
+        for part in rows.axis_chunks_iter(Axis(0), BLOCK) {
+            block.clear();
+            block.extend(part.iter().copied());
+            let (sum, block) = (&mut self.sum, &block);
+            py.detach(|| {
+                let rows: Vec<&[T]> = block.chunks_exact(dim).collect();
                 sum.add(&rows);
-            }),
-            _ => {
-                for row in rows.rows() {
-                    let row: Vec<T> = row.iter().copied().collect();
-                    sum.add(&[&row]);
-                }
-            }
+            });
         }
         self.added += count;
         Ok(())
@@ -126,10 +128,14 @@ add_rows!(f64);
 
 impl Steps {
     fn with<T>(&self, act: impl FnOnce(&mut State) -> PyResult<T>) -> PyResult<T> {
-        let mut state = self
-            .state
-            .try_lock()
-            .map_err(|_| user("another thread is in a step of these"))?;
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            // What failed there has left books that are true.
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(user("another thread is in a step of these"));
+            }
+        };
         act(&mut state)
     }
 }
@@ -172,6 +178,11 @@ impl Steps {
         if steps == 0 {
             return Err(user("at least one step"));
         }
+        if public_records == 0 || records.max(public_records) > MAX_RECORDS {
+            return Err(user(format!(
+                "{public_records} records; a mean is over one at least, and at most {MAX_RECORDS} are counted"
+            )));
+        }
         let rate = SamplingRate::new(sampling_rate).map_err(errors::unit)?;
         let clip = ClipNorm::new(clip).map_err(errors::unit)?;
         let public = Public {
@@ -199,8 +210,8 @@ impl Steps {
         Ok(Self { public, state })
     }
 
-    /// Draws the records of the next step: their positions, for their gradients and nothing else.
-    fn draw<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    /// Draws the records of the next step: their positions, for their gradients and nothing else; none for all of them.
+    fn draw<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
         self.with(|state| {
             if state.step.is_some() {
                 return Err(user("the step before is not released yet"));
@@ -211,17 +222,20 @@ impl Steps {
                 .curator
                 .grant(which, body, public.bound, public.noise)
                 .map_err(errors::refused)?;
-            let positions: Vec<i64> = match ticket.sample().positions() {
-                Positions::Range(range) => range.map(|i| i as i64).collect(),
-                Positions::Drawn(drawn) => drawn.reveal().iter().map(|&i| i64::from(i)).collect(),
+            let (drawn, positions) = match ticket.sample().positions() {
+                Positions::Range(range) => ((range.end - range.start) as usize, None),
+                Positions::Drawn(drawn) => {
+                    let drawn: Vec<i64> = drawn.reveal().iter().map(|&i| i64::from(i)).collect();
+                    (drawn.len(), Some(PyArray1::from_vec(py, drawn)))
+                }
             };
             state.step = Some(Step {
                 ticket,
                 sum: LatticeSum::new(public.bound),
-                drawn: positions.len(),
+                drawn,
                 added: 0,
             });
-            Ok(PyArray1::from_vec(py, positions))
+            Ok(positions)
         })
     }
 

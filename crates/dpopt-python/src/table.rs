@@ -61,7 +61,7 @@ type Ends<'py> = (PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>);
 /// Where each row starts, column numbers, values.
 type Compressed<'py> = (
     PyReadonlyArray1<'py, i64>,
-    PyReadonlyArray1<'py, i32>,
+    PyReadonlyArray1<'py, i64>,
     PyReadonlyArray1<'py, f32>,
 );
 
@@ -182,7 +182,7 @@ impl Table {
         Self::new(design?, labels.as_array().to_vec())
     }
 
-    /// From compressed sparse rows whose column numbers rise.
+    /// From compressed sparse rows. Columns may come in any order, and what stands twice is added up.
     #[staticmethod]
     fn sparse<'py>(
         rows: Compressed<'py>,
@@ -192,18 +192,41 @@ impl Table {
     ) -> PyResult<Self> {
         let bad = || user("these are no compressed sparse rows");
         let (starts, columns, values) = (rows.0.as_array(), rows.1.as_array(), rows.2.as_array());
-        let last = u32::try_from(width).map_err(|_| bad())?;
+        let last = u32::try_from(width).map_err(|_| {
+            user(format!(
+                "{width} columns; at most {} are numbered",
+                u32::MAX
+            ))
+        })?;
         let mut design =
             Design::sparse(width + usize::from(intercept.is_some())).map_err(no_design)?;
-        let mut row = Vec::new();
+        let mut row: Vec<(u32, f32)> = Vec::new();
         for (from, to) in starts.iter().zip(starts.iter().skip(1)) {
+            let range = usize::try_from(*from).ok().zip(usize::try_from(*to).ok());
+            let (from, to) = range
+                .filter(|(from, to)| from <= to && *to <= columns.len() && *to <= values.len())
+                .ok_or_else(bad)?;
             row.clear();
-            for at in *from..*to {
-                let at = usize::try_from(at).map_err(|_| bad())?;
-                let (column, value) = columns.get(at).zip(values.get(at)).ok_or_else(bad)?;
-                row.push((u32::try_from(*column).map_err(|_| bad())?, *value));
+            let mut whole = true;
+            for (column, value) in (from..to).map(|at| (columns[at], values[at])) {
+                match u32::try_from(column) {
+                    Ok(column) if column < last => row.push((column, value)),
+                    _ => whole = false,
+                }
             }
-            row.extend(intercept.map(|value| (last, value)));
+            // A row with a column that is not there counts as zeros: an error would tell of its record.
+            if !whole {
+                row.clear();
+            }
+            row.sort_by_key(|(column, _)| *column);
+            row.dedup_by(|next, first| {
+                let same = next.0 == first.0;
+                if same {
+                    first.1 += next.1;
+                }
+                same
+            });
+            row.extend(intercept.filter(|_| whole).map(|value| (last, value)));
             design.push_row(&row).map_err(no_design)?;
         }
         Self::new(design, labels.as_array().to_vec())

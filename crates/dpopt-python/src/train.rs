@@ -11,7 +11,7 @@ use dpopt::nonconvex::{
 };
 use dpopt::oracle::{Activation, Constants, Convexity, Glm, Head, Mlp, PrivateData, Softmax};
 use dpopt::privacy::{Adjacency, ClipNorm, Curator, FilterKind, Ledger as Book};
-use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::accounting::{PyEvent, adjacency_of, delta_of, epsilon_of, named};
@@ -87,6 +87,7 @@ impl Model {
                     user(format!("{error}: {:?}; see dpopt.losses()", task.loss))
                 })?)
             };
+        let activation: Activation = named(&task.activation)?;
         if task.hidden.is_empty() {
             return Ok(match head {
                 Heads::One(loss) => Model::One(loss),
@@ -100,7 +101,6 @@ impl Model {
         let mut sizes = vec![inputs];
         sizes.extend_from_slice(&task.hidden);
         sizes.push(outputs);
-        let activation: Activation = named(&task.activation)?;
         let mlp = Mlp::new(&sizes, activation, of).map_err(user)?;
         Ok(Model::Perceptron(mlp, head))
     }
@@ -137,6 +137,16 @@ impl Model {
             smoothness: constants.smoothness,
             row_norm,
         })
+    }
+
+    /// Outputs for a row.
+    fn width(&self) -> usize {
+        match self {
+            Model::One(_) | Model::Perceptron(_, Heads::One(_)) => 1,
+            Model::Classes(classes) | Model::Perceptron(_, Heads::Classes(classes)) => {
+                classes.classes()
+            }
+        }
     }
 
     fn outputs(&self, row: Row<'_>, weights: &[f64]) -> Vec<f64> {
@@ -344,6 +354,8 @@ impl Ledger {
             }
         };
         opened.map_err(errors::ledger)?;
+        // A run elsewhere is a run on this ledger all the same.
+        let path = std::path::absolute(&path).map_err(user)?;
         Ok(Self { path })
     }
 
@@ -360,6 +372,14 @@ impl Ledger {
 
     fn __repr__(&self) -> String {
         format!("dpopt.Ledger({:?})", self.path)
+    }
+
+    /// By its path: a copy is the same ledger.
+    fn __reduce__(slf: &Bound<'_, Self>) -> (Py<PyAny>, (PathBuf,)) {
+        (
+            slf.get_type().into_any().unbind(),
+            (slf.get().path.clone(),),
+        )
     }
 }
 
@@ -404,8 +424,7 @@ pub(crate) fn train<'py>(
     })?;
     let checked = task.check(inputs, records)?;
     let (plan, reason) = py.detach(|| checked.plan()).map_err(errors::no_plan)?;
-    let declared = task.records.filter(|_| rows.is_none());
-    let mut data = table.protect(checked.row_norm, adjacency, declared)?;
+    let mut data = table.protect(checked.row_norm, adjacency, task.records)?;
     if let Some(bound) = checked.label_bound {
         data = data.with_label_bound(bound);
     }
@@ -512,11 +531,12 @@ pub(crate) fn outputs<'py>(
         )));
     }
     let design = table.bounded(ClipNorm::new(task.row_norm).map_err(errors::unit)?)?;
-    let rows: Vec<Vec<f64>> = py.detach(|| {
+    let shape = [design.rows(), model.width()];
+    let all: Vec<f64> = py.detach(|| {
         let row = |i| model.outputs(design.row(i), &weights);
-        (0..design.rows()).map(row).collect()
+        (0..design.rows()).flat_map(row).collect()
     });
-    PyArray2::from_vec2(py, &rows).map_err(user)
+    PyArray1::from_vec(py, all).reshape(shape)
 }
 
 /// All processors where nobody says otherwise: results do not depend on it.

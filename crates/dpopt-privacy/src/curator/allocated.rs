@@ -5,8 +5,7 @@ use zeroize::Zeroizing;
 use crate::event::Event;
 use crate::noise::KeyedStream;
 use crate::noise::digits::BitSource;
-use crate::order::PublicOrder;
-use crate::part::Part;
+use crate::order::Numbering;
 use crate::refused::Refused;
 use crate::which::{Account, Allocation};
 
@@ -20,8 +19,7 @@ pub(super) struct AllocationTerms {
     /// What it costs as a whole.
     pub(super) event: Event,
     pub(super) records: u64,
-    pub(super) order: Option<PublicOrder>,
-    pub(super) part: Option<Part>,
+    pub(super) numbering: Numbering,
 }
 
 /// The allocation of which steps are left, if there is one.
@@ -166,8 +164,7 @@ impl AllocationTerms {
     fn are(&self, other: &Self) -> bool {
         self.event == other.event
             && self.records == other.records
-            && self.order == other.order
-            && self.part == other.part
+            && self.numbering == other.numbering
     }
 }
 

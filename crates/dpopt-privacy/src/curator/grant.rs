@@ -448,8 +448,7 @@ impl Curator {
                     allocation,
                     event: allocation.event(event),
                     records,
-                    order,
-                    part,
+                    numbering,
                 };
                 let turn = self.allocated.turn(&terms)?;
                 Priced {

@@ -3,6 +3,7 @@
 import numpy as np
 
 from . import _dpopt
+from ._values import count, maybe, numbers, real
 from .accounting import Statement, _over_clip, noise_multiplier as _calibrated
 from .errors import DPUserError
 
@@ -47,29 +48,33 @@ class PrivateSteps:
         threads=None,
     ):
         factor = _over_clip(adjacency, noise_over)
+        records, dim, steps = count("records", records, 1), count("dim", dim), count("steps", steps)
+        public_records = maybe(count, "public_records", public_records)
+        sampling_rate = real("sampling_rate", sampling_rate)
         if (epsilon is None) == (noise_multiplier is None):
             raise DPUserError("give epsilon= and delta=, or noise_multiplier=")
         if epsilon is not None:
             if delta is None:
                 raise DPUserError("epsilon= needs delta=")
             noise_multiplier = factor * _calibrated(
-                epsilon=epsilon, delta=delta, adjacency=adjacency, steps=steps, sampling_rate=sampling_rate, noise_over="sensitivity"
+                epsilon=real("epsilon", epsilon), delta=real("delta", delta), adjacency=adjacency, steps=steps, sampling_rate=sampling_rate, noise_over="sensitivity"
             )
-        self.noise_multiplier = float(noise_multiplier)
-        self.steps = int(steps)
+        self.noise_multiplier = real("noise_multiplier", noise_multiplier)
+        self.steps = steps
+        self._records = records
         self._delta = delta
         self._left = self.steps
         self._native = _dpopt.Steps(
             records=records,
             public_records=public_records,
             dim=dim,
-            clip=clip,
+            clip=real("clip", clip),
             noise_multiplier=self.noise_multiplier / factor,
             sampling_rate=sampling_rate,
             steps=steps,
             adjacency=adjacency,
             ledger=ledger,
-            threads=threads,
+            threads=maybe(count, "threads", threads, 1, 4096),
         )
 
     def __iter__(self):
@@ -86,13 +91,11 @@ class PrivateSteps:
         """Positions of the records of the next step, rising."""
         positions = self._native.draw()
         self._left -= 1
-        return positions
+        return np.arange(self._records) if positions is None else positions
 
     def add(self, gradients):
         """Adds gradients, rows in the order of the positions; in as many calls as memory asks for."""
-        gradients = np.asarray(gradients)
-        if gradients.dtype not in (np.float32, np.float64):
-            gradients = gradients.astype(np.float64)
+        gradients = numbers(gradients, "gradients")
         if gradients.ndim != 2:
             raise DPUserError(f"gradients have one row for each record: two dimensions, not {gradients.ndim}")
         self._native.add(gradients)

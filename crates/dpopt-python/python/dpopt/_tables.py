@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from . import _dpopt
+from ._values import count, maybe, numbers, places, public_list, real, word
 from .accounting import Statement
 from .errors import DPUserError
 
@@ -54,22 +55,19 @@ def _is_sparse(rows):
     return hasattr(rows, "tocsr")
 
 
-def _searched():
-    """Whether a search or a cross-validation of scikit-learn is what calls fit."""
+#: Parts of scikit-learn that call fit once, or whose fits are no search.
+_ONCE = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils")
+
+
+def _repeated():
+    """What of scikit-learn calls fit, where it does so several times on the same records."""
     frame = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_name == "_fit_and_score" and frame.f_globals.get("__name__", "").startswith("sklearn."):
-            return True
+        name = frame.f_globals.get("__name__", "")
+        if name.startswith("sklearn.") and not name.startswith(_ONCE):
+            return name
         frame = frame.f_back
-    return False
-
-
-def _places(values, listed):
-    """Where each value stands in a public list. One that is not there counts as the first: an error would tell of its record."""
-    order = np.argsort(listed, kind="stable")
-    place = np.searchsorted(listed, values, sorter=order)
-    place = order[np.minimum(place, len(listed) - 1)]
-    return np.where(listed[place] == values, place, 0)
+    return None
 
 
 class _Private(BaseEstimator):
@@ -81,40 +79,46 @@ class _Private(BaseEstimator):
                 "give a budget: epsilon=, and delta= well below 1 over the number of records. The guarantee is (epsilon, delta)-DP "
                 f"under {self.adjacency} adjacency"
             )
-        if _searched():
+        who = _repeated()
+        if who is not None:
             raise DPUserError(
-                "a search over settings trains on the records once for each setting and fold, and the best score is a release too: its "
-                "cost is not that of one training. Choose privately with `dpopt tune`, or choose on public data"
+                f"{who} trains several times on the same records, and what it chooses or scores is a release too: its cost is not that of "
+                "one training. Choose privately with `dpopt tune`, or choose on public data"
             )
+        if self.progress is not None and not callable(self.progress):
+            raise DPUserError(f"progress is called with the step and the number of steps, and {self.progress!r} can't be")
+        return {
+            "records": maybe(count, "records", self.records, 1),
+            "epsilon": real("epsilon", self.epsilon),
+            "delta": real("delta", self.delta),
+            "adjacency": word("adjacency", self.adjacency),
+            "max_steps": maybe(count, "max_steps", self.max_steps, 1),
+        }
+
+    def _constant(self):
+        """The value of the intercept's column, or none."""
+        if not self.intercept:
+            return None
+        found = real("intercept", self.intercept)
+        if not 0 < found <= 1e6:
+            raise DPUserError(f"intercept is the value of a constant column, above 0 and at most 1e6, not {found}")
+        return found
 
     def _shape(self, rows):
         if _is_sparse(rows):
+            if rows.ndim != 2:
+                raise DPUserError(f"Expected 2D array, got {rows.ndim}D array instead. Reshape your data: rows have two dimensions")
             rows = rows.tocsr()
+            if rows.dtype.kind == "c":
+                raise DPUserError("Complex data not supported: rows are real numbers")
             if rows.dtype.kind not in "fiub":
                 raise DPUserError(f"rows of {rows.dtype} are no numbers")
-            return rows
-        if hasattr(rows, "to_numpy"):
-            rows = rows.to_numpy()
-        rows = np.asarray(rows)
-        if rows.dtype.kind in "iub" or rows.dtype == np.float16:
-            rows = rows.astype(np.float32 if rows.dtype.itemsize <= 2 else np.float64)
-        elif rows.dtype.kind == "O":
-            try:
-                rows = rows.astype(np.float64)
-            except TypeError as error:
-                raise TypeError(f"argument must be a string or a number: {error}") from None
-            except ValueError:
-                raise DPUserError(
-                    "rows of objects are no numbers; encode categories by values that are public (a schema, for the command `dpopt`)"
-                ) from None
-        elif rows.dtype.kind == "c":
-            raise ValueError("Complex data not supported: rows are real numbers")
-        elif rows.dtype not in (np.float32, np.float64):
-            raise DPUserError(f"rows of {rows.dtype} are no numbers")
+        else:
+            rows = numbers(rows, "rows")
         if rows.ndim != 2:
-            raise ValueError(f"Expected 2D array, got {rows.ndim}D array instead. Reshape your data: rows have one line for each record")
+            raise DPUserError(f"Expected 2D array, got {rows.ndim}D array instead. Reshape your data: rows have one line for each record")
         if rows.shape[1] == 0:
-            raise ValueError(f"Found array with 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required.")
+            raise DPUserError(f"Found array with 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required.")
         return rows
 
     def _public_ranges(self, rows):
@@ -122,10 +126,14 @@ class _Private(BaseEstimator):
         if self.bounds is not None:
             if _is_sparse(rows):
                 raise DPUserError("bounds= shift columns, and sparse rows would be sparse no more; scale them, and give row_norm=")
-            low, high = self.bounds
-            return tuple(
-                np.ascontiguousarray(np.broadcast_to(np.asarray(end, dtype=np.float64), (rows.shape[1],))) for end in (low, high)
-            )
+            try:
+                low, high = self.bounds
+                ends = [np.broadcast_to(np.asarray(end, dtype=np.float64), (rows.shape[1],)) for end in (low, high)]
+            except (TypeError, ValueError):
+                raise DPUserError(
+                    f"bounds=(low, high) are two numbers, or two lists of a number for each of the {rows.shape[1]} columns"
+                ) from None
+            return tuple(np.ascontiguousarray(end) for end in ends)
         if self.bounds_from_data and not _is_sparse(rows):
             finite = np.where(np.isfinite(rows), rows, np.nan)
             with warnings.catch_warnings():
@@ -144,112 +152,113 @@ class _Private(BaseEstimator):
         return None
 
     def _norm(self, width, ranged, rows=None):
+        constant = self._constant() or 0.0
         if self.row_norm is not None:
-            return float(self.row_norm)
+            return real("row_norm", self.row_norm)
         if not ranged and rows is not None and self.bounds_from_data:
-            squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+            with np.errstate(all="ignore"):
+                squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
             longest = squares[np.isfinite(squares)].max(initial=0.0)
-            self._read_off_data.append("row norm")
-            return float(np.sqrt(longest + float(self.intercept or 0.0) ** 2)) or 1.0
+            return float(np.sqrt(longest + constant**2)) or 1.0
         if not ranged:
             raise DPUserError("give row_norm=, a public bound on the length of a row")
         # As drafts of schemas: half of what rows of centred numbers have in the root mean square.
-        typical = math.sqrt((1.0 if self.intercept else 0.0) + width / 3.0)
+        typical = math.sqrt((1.0 if constant else 0.0) + width / 3.0)
         return math.ceil(0.5 * typical * 10.0) / 10.0
 
-    def _public(self, rows):
-        """Sets how rows are placed and how long they may be."""
-        self._ranges = self._public_ranges(rows)
-        if self.bounds is None and self._ranges is not None:
-            self._read_off_data.append("bounds")
-        self._row_norm = self._norm(rows.shape[1], self._ranges is not None, rows)
+    def _placed(self, rows, from_data):
+        """How rows are placed, and how long they may be; names in ``from_data`` what was read off them."""
+        ranges = self._public_ranges(rows)
+        if self.bounds is None and ranges is not None:
+            from_data.append("bounds")
+        norm = self._norm(rows.shape[1], ranges is not None, rows)
+        if self.row_norm is None and ranges is None:
+            from_data.append("row norm")
+        return {"ranges": ranges, "row_norm": norm, "intercept": self._constant()}
 
     @staticmethod
-    def _labels(rows, y, **of):
-        """One label for each row."""
+    def _column(rows, y, what="labels"):
+        """One value for each row."""
         if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y, **of)
-        if labels.ndim == 2 and labels.shape[1] == 1:
+            raise ValueError(f"requires y to be passed, but the target y is None ({what})")
+        shape = np.shape(y) if not hasattr(y, "shape") else y.shape
+        if len(shape) == 2 and shape[1] == 1:
             warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=3)
-            labels = labels[:, 0]
-        if labels.ndim != 1 or len(labels) != rows.shape[0]:
-            raise ValueError(f"{rows.shape[0]} rows and labels of shape {labels.shape}: one label for each row")
-        return labels
+            y = np.asarray(y)[:, 0]
+            shape = y.shape
+        if len(shape) != 1 or shape[0] != rows.shape[0]:
+            raise DPUserError(f"{rows.shape[0]} rows and {what} of shape {tuple(shape)}: one for each row")
+        return y
 
-    def _table(self, rows, labels):
-        intercept = float(self.intercept) if self.intercept else None
+    @staticmethod
+    def _table(rows, labels, placed):
+        labels = np.ascontiguousarray(labels, dtype=np.float32)
         if _is_sparse(rows):
-            rows = rows.sorted_indices() if not rows.has_sorted_indices else rows
-            if not rows.has_canonical_format:
-                rows = rows.copy()
-                rows.sum_duplicates()
-            parts = (rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data.astype(np.float32))
-            return _dpopt.Table.sparse(parts, rows.shape[1], labels, intercept)
-        return _dpopt.Table.dense(rows, labels, self._ranges, intercept)
+            with np.errstate(all="ignore"):
+                values = rows.data.astype(np.float32)
+            parts = (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), values)
+            return _dpopt.Table.sparse(parts, rows.shape[1], labels, placed["intercept"])
+        return _dpopt.Table.dense(rows, labels, placed["ranges"], placed["intercept"])
 
-    def _task(self, **of):
-        task = {
-            "loss": of["loss"],
-            "classes": of.get("classes", 0),
-            "hidden": [int(units) for units in self.hidden],
-            "activation": self.activation,
-            "seed": int(self.start_seed),
-            "row_norm": self._row_norm,
-            "label_bound": of.get("label_bound"),
-            "records": self.records,
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
-            "adjacency": self.adjacency,
-            "solver": self.solver,
-            "max_steps": self.max_steps,
+    def _task(self, public, placed, *, loss, classes=0, label_bound=None):
+        if not isinstance(self.hidden, (list, tuple)):
+            raise DPUserError(f"hidden=(64, 32) are the units of layers, not {self.hidden!r}")
+        return {
+            **public,
+            "loss": word("loss", loss),
+            "classes": classes,
+            "hidden": [count("hidden", units, 1, 2**20) for units in self.hidden],
+            "activation": word("activation", self.activation),
+            "seed": count("start_seed", self.start_seed),
+            "row_norm": placed["row_norm"],
+            "label_bound": label_bound,
+            "solver": word("solver", self.solver),
         }
-        return task
 
-    def _train(self, rows, labels, task):
-        table = self._table(rows, np.ascontiguousarray(labels, dtype=np.float32))
-        found = _dpopt.train(table, task, self.threads, self.ledger, self.progress)
-        return self._keep(rows, task, found)
+    def _train(self, rows, labels, task, placed, from_data, **of_fit):
+        table = self._table(rows, labels, placed)
+        threads = maybe(count, "threads", self.threads, 1, 4096)
+        found = _dpopt.train(table, task, threads, self.ledger, self.progress)
+        return self._keep(rows, task, placed, from_data, found, of_fit)
 
-    def _keep(self, rows, task, found):
-        self._fitted = task
-        self._weights = found["weights"]
+    def _keep(self, rows, task, placed, from_data, found, of_fit):
+        """What a finished training leaves: nothing is set before."""
+        vars(self).update(of_fit)
+        self._fitted = {"task": task, "placed": placed, "weights": found["weights"]}
         self.n_features_in_ = rows.shape[1]
         self.plan_ = found["plan"]
         self.stop_, self.steps_, self.bound_ = found["stop"], found["steps"], found["bound"]
         self.event_ = found["event"]
         self.guarantee_ = Statement(found["epsilon"], task["delta"], task["adjacency"], found["accountant"], found["event"])
         self.rests_on_ = list(found["rests_on"])
-        if self._read_off_data:
-            self.rests_on_.append(f"{' and '.join(self._read_off_data)} that were read off the records, which the guarantee does not cover")
+        if from_data:
+            self.rests_on_.append(f"{' and '.join(from_data)} that were read off the records, which the guarantee does not cover")
             warnings.warn(self.rests_on_[-1], FromDataWarning, stacklevel=4)
-        if not self.hidden and self.intercept:
-            weights = self._weights.reshape(-1, rows.shape[1] + 1)
-            self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1] * float(self.intercept)
-        elif not self.hidden:
-            self.coef_ = self._weights.reshape(-1, rows.shape[1])
-            self.intercept_ = np.zeros(len(self.coef_))
+        if not task["hidden"]:
+            weights = found["weights"].reshape(-1, rows.shape[1] + (placed["intercept"] is not None))
+            self.coef_ = weights[:, : rows.shape[1]]
+            self.intercept_ = weights[:, rows.shape[1] :].sum(axis=1) * (placed["intercept"] or 0.0)
         return self
 
     def _outputs(self, rows):
-        if not hasattr(self, "_weights"):
+        if not hasattr(self, "_fitted"):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet. Call 'fit' first.")
         rows = self._shape(rows)
         if rows.shape[1] != self.n_features_in_:
-            raise ValueError(
+            raise DPUserError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
             )
-        table = self._table(rows, np.zeros(rows.shape[0], dtype=np.float32))
-        return _dpopt.outputs(table, self._fitted, self._weights)
+        table = self._table(rows, np.zeros(rows.shape[0]), self._fitted["placed"])
+        return _dpopt.outputs(table, self._fitted["task"], self._fitted["weights"])
 
     def plan(self, records, features):
         """The plan of a training on so many records, from public facts alone: nothing is read and nothing is charged."""
-        self._check_public()
+        public = {**self._check_public(), "records": count("records", records, 1)}
+        features = count("features", features, 1)
         ranged = self.bounds is not None or self.bounds_from_data
-        self._row_norm = self._norm(features, ranged)
-        task = self._task(**self._planned())
-        task["records"] = int(records)
-        return _dpopt.plan(task, features + (1 if self.intercept else 0))
+        placed = {"row_norm": self._norm(features, ranged)}
+        task = self._task(public, placed, **self._planned())
+        return _dpopt.plan(task, features + (self._constant() is not None))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -314,7 +323,7 @@ class PrivateClassifier(ClassifierMixin, _Private):
 
     def _of_classes(self, classes):
         if len(classes) < 2:
-            raise ValueError(f"Classifier can't train when only one class is present: {len(classes)} class in classes=")
+            raise DPUserError(f"Classifier can't train when only one class is present: {len(classes)} class in classes=")
         several = len(classes) > 2
         loss = self.loss or ("softmax" if several else "logistic")
         if several and loss != "softmax":
@@ -326,34 +335,32 @@ class PrivateClassifier(ClassifierMixin, _Private):
     def _planned(self):
         if self.classes is None:
             raise DPUserError("give classes=, the public list of labels")
-        return self._of_classes(list(self.classes))
+        return self._of_classes(public_list("classes=", self.classes))
 
     def fit(self, X, y):
         """Trains once, and pays before anything is released."""
-        self._check_public()
-        self._read_off_data = []
+        public, from_data = self._check_public(), []
         rows = self._shape(X)
-        labels = self._labels(rows, y)
+        labels = self._column(rows, y)
         if self.classes is not None:
-            classes = np.asarray(list(self.classes))
-            if len(np.unique(classes)) != len(classes):
-                raise DPUserError("a class stands twice in classes=")
+            classes = public_list("classes=", self.classes)
         elif self.bounds_from_data:
+            labels = np.asarray(labels)
             if labels.dtype.kind == "f" and np.any(labels[np.isfinite(labels)] != np.floor(labels[np.isfinite(labels)])):
                 raise ValueError("Unknown label type: continuous. Labels of a classifier are classes")
-            classes = np.unique(labels)
-            self._read_off_data.append("classes")
+            classes = list(np.unique(labels))
+            from_data.append("classes")
         else:
             raise DPUserError(
                 "give classes=, the public list of labels: which labels occur tells of the records. bounds_from_data=True reads them off "
                 "all the same, and labels the guarantee"
             )
         of = self._of_classes(classes)
-        self._public(rows)
-        index = _places(labels, classes)
-        self.classes_ = classes
-        numbers = index if of["classes"] else np.where(index == 1, 1.0, -1.0)
-        return self._train(rows, numbers, self._task(**of))
+        placed = self._placed(rows, from_data)
+        task = self._task(public, placed, **of)
+        index = places(labels, classes, "labels")
+        targets = index if of["classes"] else np.where(index == 1, 1.0, -1.0)
+        return self._train(rows, targets, task, placed, from_data, classes_=np.asarray(classes))
 
     def decision_function(self, X):
         """Scores: of two classes one, above 0 for the second; of several one for each."""
@@ -369,8 +376,9 @@ class PrivateClassifier(ClassifierMixin, _Private):
     def predict_proba(self, X):
         """Probabilities of the classes, of the losses that are likelihoods (logistic, softmax)."""
         scores = self.decision_function(X)
-        if self._fitted["loss"] not in ("logistic", "softmax"):
-            raise AttributeError(f"{self._fitted['loss']} is no likelihood; use decision_function")
+        loss = self._fitted["task"]["loss"]
+        if loss not in ("logistic", "softmax"):
+            raise AttributeError(f"{loss} is no likelihood; use decision_function")
         scores = np.column_stack([np.zeros_like(scores), scores]) if scores.ndim == 1 else scores
         scores = np.exp(scores - scores.max(axis=1, keepdims=True))
         return scores / scores.sum(axis=1, keepdims=True)
@@ -475,17 +483,19 @@ class PrivateRegressor(RegressorMixin, _Private):
 
     def fit(self, X, y):
         """Trains once, and pays before anything is released."""
-        self._check_public()
-        self._read_off_data = []
+        public, from_data = self._check_public(), []
         rows = self._shape(X)
-        labels = self._labels(rows, y, dtype=np.float64)
+        labels = numbers(self._column(rows, y), "labels").astype(np.float64)
         if self.label_bounds is not None:
-            low, high = (float(end) for end in self.label_bounds)
+            try:
+                low, high = (real("an end of label_bounds", end) for end in self.label_bounds)
+            except (TypeError, ValueError):
+                raise DPUserError(f"label_bounds=(low, high) are two numbers, not {self.label_bounds!r}") from None
         elif self.bounds_from_data:
             finite = labels[np.isfinite(labels)]
             low, high = (float(finite.min()), float(finite.max())) if len(finite) else (-1.0, 1.0)
             low, high = (low, high) if low < high else (low - 1.0, low + 1.0)
-            self._read_off_data.append("label bounds")
+            from_data.append("label bounds")
         else:
             raise DPUserError(
                 "give label_bounds=(low, high), a public range of the label. bounds_from_data=True reads it off the records all the same, "
@@ -493,17 +503,19 @@ class PrivateRegressor(RegressorMixin, _Private):
             )
         if not (low < high and math.isfinite(high - low)):
             raise DPUserError(f"label_bounds are {low} and {high}; both have to be finite, and the first below the second")
-        self._public(rows)
-        self._label = ((low + high) / 2.0, (high - low) / 2.0)
-        middle, half = self._label
-        # What is no number counts as the middle.
-        numbers = np.nan_to_num(np.clip((labels - middle) / half, -1.0, 1.0), nan=0.0)
-        return self._train(rows, numbers, self._task(**self._planned()))
+        placed = self._placed(rows, from_data)
+        task = self._task(public, placed, **self._planned())
+        middle, half = (low + high) / 2.0, (high - low) / 2.0
+        with np.errstate(all="ignore"):
+            # What is no number counts as the middle.
+            targets = np.nan_to_num(np.clip((labels - middle) / half, -1.0, 1.0), nan=0.0)
+        return self._train(rows, targets, task, placed, from_data, _label=(middle, half))
 
     def predict(self, X):
         """The number, cut to ``label_bounds``."""
-        middle, half = self._label if hasattr(self, "_label") else (0.0, 1.0)
-        return middle + half * np.clip(self._outputs(X)[:, 0], -1.0, 1.0)
+        outputs = self._outputs(X)[:, 0]
+        middle, half = self._label
+        return middle + half * np.clip(outputs, -1.0, 1.0)
 
 
 class PrivateGroupDRO(ClassifierMixin, _Private):
@@ -557,54 +569,49 @@ class PrivateGroupDRO(ClassifierMixin, _Private):
         self.progress = progress
 
     bounds_from_data = False
-    hidden = ()
 
     def fit(self, X, y, groups=None):
         """Trains once on rows, labels and the group of each record, and pays before anything is released."""
-        self._check_public()
-        self._read_off_data = []
+        public = self._check_public()
         if self.groups is None or self.classes is None or self.shares is None:
             raise DPUserError(
                 "give groups= and classes=, public lists, and shares=, the public share of each (group, class): none may be counted in the "
                 "records"
             )
-        listed, classes = np.asarray(list(self.groups)), np.asarray(list(self.classes))
-        if len(classes) != 2 or len(np.unique(classes)) != 2:
+        listed, classes = public_list("groups=", self.groups), public_list("classes=", self.classes)
+        if len(classes) != 2:
             raise DPUserError(f"{len(classes)} classes; groups are told apart for two, the second of which is positive")
-        if len(np.unique(listed)) != len(listed):
-            raise DPUserError("a group stands twice in groups=")
         cells = [tuple(self._share(group, label) for label in classes) for group in listed]
         if groups is None:
             raise DPUserError("fit(X, y, groups): the group of each record")
         rows = self._shape(X)
-        labels, own = self._labels(rows, y), self._labels(rows, groups)
-        self._public(rows)
-        positive = _places(labels, classes) == 1
-        cell = 1.0 + _places(own, listed)
+        positive = places(self._column(rows, y), classes, "labels") == 1
+        cell = 1.0 + places(self._column(rows, groups, "groups"), listed, "groups")
+        placed = self._placed(rows, [])
         task = {
-            "objective": self.objective,
+            **public,
+            "objective": word("objective", self.objective),
             "shares": cells,
             "by_class": bool(self.by_class),
-            "dual_weight": float(self.dual_weight),
-            "row_norm": self._row_norm,
-            "records": self.records,
-            "epsilon": float(self.epsilon),
-            "delta": float(self.delta),
-            "adjacency": self.adjacency,
-            "max_steps": self.max_steps,
+            "dual_weight": real("dual_weight", self.dual_weight),
+            "row_norm": placed["row_norm"],
         }
-        table = self._table(rows, np.where(positive, cell, -cell).astype(np.float32))
-        found, self.group_weights_ = _dpopt.train_groups(table, task, self.threads, self.ledger, self.progress)
-        self.classes_, self.groups_ = classes, listed
+        table = self._table(rows, np.where(positive, cell, -cell), placed)
+        threads = maybe(count, "threads", self.threads, 1, 4096)
+        found, weights = _dpopt.train_groups(table, task, threads, self.ledger, self.progress)
         # Scores are those of a logistic model.
-        fitted = {**task, "loss": "logistic", "classes": 0, "hidden": [], "activation": "relu", "seed": 0, "label_bound": None}
-        return self._keep(rows, {**fitted, "solver": "auto"}, found)
+        score = {"loss": "logistic", "classes": 0, "hidden": [], "activation": "relu", "seed": 0, "label_bound": None, "solver": "auto"}
+        of_fit = {"classes_": np.asarray(classes), "groups_": np.asarray(listed), "group_weights_": weights}
+        return self._keep(rows, {**task, **score}, placed, [], found, of_fit)
 
     def _share(self, group, label):
-        found = [share for (of, at), share in dict(self.shares).items() if of == group and at == label]
+        try:
+            found = [share for (of, at), share in dict(self.shares).items() if of == group and at == label]
+        except (TypeError, ValueError):
+            raise DPUserError("shares= is {(group, class): share}") from None
         if len(found) != 1:
             raise DPUserError(f"shares= has no share of group {group!r} and class {label!r}")
-        return float(found[0])
+        return real("a share", found[0])
 
     decision_function = PrivateClassifier.decision_function
     predict = PrivateClassifier.predict

@@ -39,10 +39,10 @@ class Statement:
     event: Event
 
     def __str__(self):
-        # Rounded up: a statement may not promise more than was proven.
+        # Rounded up, and delta in full: a statement may not promise more than was proven.
         shown = np.ceil(self.epsilon * 1e4) / 1e4
         return (
-            f"({shown:.4f}, {self.delta:g})-DP under {self.adjacency} adjacency ({_NEIGHBOURS[self.adjacency]}), "
+            f"({shown:.4f}, {self.delta!r})-DP under {self.adjacency} adjacency ({_NEIGHBOURS[self.adjacency]}), "
             f"by the {self.accountant} accountant"
         )
 
@@ -95,16 +95,40 @@ def steps(*, epsilon, delta, adjacency, noise_multiplier, sampling_rate=1.0, noi
     return _dpopt.calibrate_steps(epsilon, delta, adjacency, sampling_rate, z, accountant)
 
 
-def from_dp_accounting(event):
-    """An :class:`Event` from a ``dp_accounting.DpEvent``. Its noise multipliers are taken as over the sensitivity."""
-    return Event.from_json(json.dumps(_plain(event.to_named_tuple())))
+def from_dp_accounting(event, *, adjacency, noise_over="clip"):
+    """An :class:`Event` from a ``dp_accounting.DpEvent`` that is to be accounted under ``adjacency``.
+
+    Its multipliers are over the clip radius, which is how that package's ``PLDAccountant`` takes them under every relation; under
+    replace-one an :class:`Event` has half of them. ``noise_over="sensitivity"`` takes them as they are.
+    """
+    factor = _over_clip(adjacency, noise_over)
+    return Event.from_json(json.dumps(_scaled(_plain(event.to_named_tuple()), 1.0 / factor)))
 
 
-def to_dp_accounting(event):
-    """A ``dp_accounting.DpEvent`` from an :class:`Event` of kinds that package has."""
+def to_dp_accounting(event, *, adjacency, noise_over="clip"):
+    """A ``dp_accounting.DpEvent`` from an :class:`Event` of kinds that package has: the way back of :func:`from_dp_accounting`."""
     import dp_accounting
 
-    return _theirs(dp_accounting, json.loads(event.to_json()))
+    return _theirs(dp_accounting, _scaled(json.loads(event.to_json()), _over_clip(adjacency, noise_over)))
+
+
+#: Whose noise is told by other fields.
+_OTHER_NOISE = ("DiscreteLaplaceDpEvent", "MixtureOfGaussiansDpEvent", "RandomizedResponseDpEvent")
+
+
+def _scaled(value, factor):
+    """The same event with noise multipliers that are times as large."""
+    if factor == 1.0:
+        return value
+    if isinstance(value, list):
+        return [_scaled(inner, factor) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("class_name") in _OTHER_NOISE:
+        raise DPUserError(
+            f"{value['class_name']} says its noise by no multiplier; under replace-one scale it yourself, and say noise_over='sensitivity'"
+        )
+    return {name: inner * factor if name == "noise_multiplier" else _scaled(inner, factor) for name, inner in value.items()}
 
 
 def _plain(value):
