@@ -35,16 +35,31 @@ def test_dp_sgd_costs_the_tight_number():
     assert event.releases == 1000
 
 
-def test_others_agree():
+@pytest.mark.parametrize("rate", [1.0, 0.01])
+@pytest.mark.parametrize(("adjacency", "theirs"), [("add-remove", "ADD_OR_REMOVE_ONE"), ("replace-one", "REPLACE_ONE")])
+def test_others_agree(adjacency, theirs, rate):
     their = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
-    event = their.SelfComposedDpEvent(their.PoissonSampledDpEvent(0.01, their.GaussianDpEvent(1.0)), 1000)
-    ours = dpopt.from_dp_accounting(event)
-    assert ours == Event.gaussian(1.0).poisson_sampled(0.01).repeated(1000)
-    assert dpopt.to_dp_accounting(ours) == event
-    theirs = PLDAccountant(their.NeighboringRelation.ADD_OR_REMOVE_ONE).compose(event).get_epsilon(1e-5)
-    assert dpopt.epsilon(ours, delta=1e-5, adjacency="add-remove") == pytest.approx(theirs, rel=1e-3)
+    one = their.GaussianDpEvent(2.0)
+    event = their.SelfComposedDpEvent(one if rate == 1.0 else their.PoissonSampledDpEvent(rate, one), 100)
+    ours = dpopt.from_dp_accounting(event, adjacency=adjacency)
+    assert dpopt.to_dp_accounting(ours, adjacency=adjacency) == event
+    found = PLDAccountant(their.NeighboringRelation[theirs]).compose(event).get_epsilon(1e-5)
+    assert dpopt.epsilon(ours, delta=1e-5, adjacency=adjacency) == pytest.approx(found, rel=2e-3)
+    half = 0.5 if adjacency == "replace-one" else 1.0
+    as_it_is = dpopt.from_dp_accounting(event, adjacency=adjacency, noise_over="sensitivity")
+    one = Event.gaussian(2.0 * half)
+    assert ours == (one if rate == 1.0 else one.poisson_sampled(rate)).repeated(100)
+    assert (ours == as_it_is) == (half == 1.0)
+
+
+def test_noise_that_is_told_otherwise_is_not_guessed():
+    their = pytest.importorskip("dp_accounting")
+    event = their.dp_event.DiscreteLaplaceDpEvent(1.0, 1)
+    dpopt.from_dp_accounting(event, adjacency="add-remove")
+    with pytest.raises(dpopt.DPUserError, match="sensitivity"):
+        dpopt.from_dp_accounting(event, adjacency="replace-one")
 
 
 def test_calibration_is_the_boundary():
@@ -102,5 +117,22 @@ def test_events_travel():
     assert pickle.loads(pickle.dumps(event)) == event
     assert Event.from_json(event.to_json()) == event
     assert json.loads(event.to_json())["class_name"] == "ComposedDpEvent"
+    assert hash(pickle.loads(pickle.dumps(event))) == hash(event)
     with pytest.raises(dpopt.DPUserError):
         Event.from_json("{")
+
+
+def test_what_can_be_made_can_be_accounted_and_written():
+    event = Event.gaussian(2.0)
+    with pytest.raises(dpopt.DPUserError):
+        for _ in range(10_000):
+            event = Event.composed([event, Event.gaussian(2.0)])
+    assert pickle.loads(pickle.dumps(event)) == event
+    assert dpopt.epsilon(event, delta=1e-5, adjacency="add-remove") > 0
+
+
+def test_a_statement_rounds_against_who_states_it():
+    said = str(dpopt.account(Event.gaussian(3.0), delta=1.0000004e-5, adjacency="add-remove"))
+    assert "1.0000004e-05" in said
+    # The total variation of two Gaussians at distance 1/3: 2 Phi(1/6) - 1.
+    assert dpopt.delta(Event.gaussian(3.0), epsilon=0, adjacency="add-remove") == pytest.approx(2 * norm.cdf(1 / 6) - 1, rel=1e-6)

@@ -1,5 +1,6 @@
 """Estimators: what they reach, what they promise, what they refuse. Noise is real, so thresholds leave room (stated beside them)."""
 
+import json
 import pickle
 
 import dpopt
@@ -7,10 +8,14 @@ import numpy as np
 import pytest
 from dpopt import Event, PrivateClassifier, PrivateGroupDRO, PrivateMLPClassifier, PrivateRegressor
 from scipy import sparse
+from dpopt import _values
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier
+from sklearn.feature_selection import RFECV
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -26,15 +31,15 @@ def records(n=4000, d=5, classes=2, seed=0):
 
 
 def test_a_classifier_ranks_nearly_as_well_as_one_without_privacy():
-    rows, labels = records()
-    test, truth = records(seed=0, n=8000)[0][4000:], records(seed=0, n=8000)[1][4000:]
+    rows, labels = records(n=8000)
+    (rows, test), (labels, truth) = np.split(rows, 2), np.split(labels, 2)
     plain = LogisticRegression().fit(rows, labels)
     model = PrivateClassifier(**BUDGET, **UNIT, classes=[0, 1]).fit(rows, labels)
     # Noise of 4,000 records at epsilon 1 costs about .005 here.
     assert roc_auc_score(truth, model.decision_function(test)) > roc_auc_score(truth, plain.decision_function(test)) - 0.04
     assert model.guarantee_.epsilon <= 1.0 and model.guarantee_.delta == 1e-6
     assert model.guarantee_.epsilon == dpopt.epsilon(model.event_, delta=1e-6, adjacency="replace-one")
-    assert model.rests_on_ == []
+    assert model.rests_on_ == [] and model.predict(test[:0]).shape == (0,)
     probability = model.predict_proba(test)
     assert np.allclose(probability.sum(axis=1), 1) and np.array_equal(probability.argmax(axis=1), model.predict(test))
 
@@ -94,17 +99,72 @@ def test_sparse_rows_are_rows():
     PrivateClassifier(**of).fit(backwards, labels)
 
 
+@pytest.mark.filterwarnings("error")
 def test_what_is_no_number_is_enforced_and_silent():
-    rows, labels = records()
+    rows, labels = records(n=1000)
     rows[0], rows[1], rows[2] = np.nan, np.inf, 1e300
+    few = dict(**BUDGET, max_steps=5)
     for public in [UNIT, dict(row_norm=2.0)]:
-        model = PrivateClassifier(**BUDGET, **public, classes=[0, 1]).fit(rows, labels)
+        model = PrivateClassifier(**few, **public, classes=[0, 1]).fit(rows, labels)
         assert np.isfinite(model.coef_).all()
         assert np.isfinite(model.decision_function(rows)).all()
+    PrivateClassifier(**few, row_norm=2.0, classes=[0, 1]).fit(sparse.csr_matrix(rows), labels)
     odd = labels.astype(float)
-    odd[:3] = [np.nan, np.inf, 17]
-    PrivateClassifier(**BUDGET, **UNIT, classes=[0, 1]).fit(rows, odd)
-    PrivateRegressor(**BUDGET, **UNIT, label_bounds=(0, 1)).fit(rows, odd)
+    odd[:4] = [np.nan, np.inf, 17, 1e308]
+    PrivateClassifier(**few, **UNIT, classes=[0, 1]).fit(rows, odd)
+    PrivateRegressor(**few, **UNIT, label_bounds=(0, 1)).fit(rows, odd)
+
+
+ODD = ["x", None, float("nan"), 10**400, 1j, {}, [1], np.datetime64("2020-01-01"), b"yes", 0.5]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+@pytest.mark.parametrize("classes", [[0, 1], ["no", "yes"], [2**60 + 1, 2**60 + 2]], ids=["numbers", "words", "long"])
+def test_one_odd_record_changes_no_other(odd, classes):
+    # The targets that records get are the first thing that could tell.
+    values = [classes[i % 2] for i in range(20)]
+    for made in (list, lambda values: np.array(values + [None], dtype=object)[:-1]):
+        found = _values.places(made(values[:-1] + [odd]), classes, "labels")
+        assert found.tolist() == [i % 2 for i in range(19)] + [0]
+    numbers = [float(i) for i in range(19)]
+    for made in (list, lambda values: np.array(values + [None], dtype=object)[:-1]):
+        found = _values.numbers(made(numbers + [odd]), "labels")
+        assert found.dtype == np.float64 and found[:-1].tolist() == numbers
+
+
+def test_frames_with_missing_values_are_taken():
+    pandas = pytest.importorskip("pandas")
+    rows, labels = records(n=200)
+    frame = pandas.DataFrame({"a": pandas.array([1, None] * 100, dtype="Int64"), "b": rows[:, 0]})
+    words = pandas.Series(["no", None] * 100, dtype="string")
+    PrivateClassifier(**BUDGET, bounds=(0, 2), classes=["no", "yes"], max_steps=2).fit(frame, words)
+    PrivateClassifier(**BUDGET, bounds=(0, 2), classes=["no", "yes"], max_steps=2).fit(frame, words.astype("category"))
+
+
+def test_odd_layouts_are_the_same_numbers():
+    rows, _ = records(n=50)
+    packed = np.zeros(50, dtype=[("a", "u1"), ("b", "f8", (5,))])
+    packed["b"] = rows
+    for same in [rows.astype(">f8"), rows.astype(np.longdouble), packed["b"], np.asfortranarray(rows), rows.tolist()]:
+        found = _values.numbers(same, "rows")
+        assert np.array_equal(found, rows) and found.flags.aligned and found.dtype.isnative
+    masked = np.ma.MaskedArray(rows, mask=rows > 0)
+    assert np.array_equal(np.isnan(_values.numbers(masked, "rows")), rows > 0)
+
+
+def test_sparse_rows_need_no_flags():
+    rows, labels = records(n=100)
+    thin = sparse.csr_matrix(rows)
+    assert thin.has_canonical_format
+    thin.indices[:2] = thin.indices[:2][::-1].copy()
+    thin.data[:2] = thin.data[:2][::-1].copy()
+    of = dict(epsilon=1e5, delta=1e-2, row_norm=2.0, classes=[0, 1], max_steps=2)
+    model = PrivateClassifier(**of).fit(thin, labels)
+    assert np.allclose(model.decision_function(thin), model.decision_function(rows), atol=1e-5)
+    # A column that is not there: the row is zeros, and nobody is told.
+    thin.indices[0] = 77
+    assert model.decision_function(thin)[0] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -123,6 +183,22 @@ def test_what_is_no_number_is_enforced_and_silent():
         (dict(loss="cross-entropy"), "losses"),
         (dict(loss="softmax"), "logistic"),
         (dict(classes=[0, 0]), "twice"),
+        (dict(classes=[0, "a"]), "all words"),
+        (dict(classes=[0.0, np.nan]), "all numbers"),
+        (dict(classes=["0", "1"]), "none of the words"),
+        (dict(classes=5), "list"),
+        (dict(bounds=5), "bounds"),
+        (dict(bounds=([0.0], [1.0, 2.0])), "5 columns"),
+        (dict(hidden=(2.7,)), "hidden"),
+        (dict(hidden=5), "hidden"),
+        (dict(max_steps=0), "max_steps"),
+        (dict(threads=0), "threads"),
+        (dict(records=-1), "records"),
+        (dict(epsilon="1.0"), "epsilon"),
+        (dict(intercept=np.nan), "intercept"),
+        (dict(activation="x"), "relu"),
+        (dict(solver=None), "solver"),
+        (dict(progress=3), "progress"),
         (dict(row_norm=-2.0), "-2"),
         (dict(adjacency="add-remove"), "records="),
         (dict(hidden=(8,), solver="spiderboost"), "Lipschitz"),
@@ -138,22 +214,40 @@ def test_what_is_wrong_is_said_before_anything_is_charged(tmp_path, settings, ma
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
 
 
+def spent(ledger):
+    return json.loads(ledger.report_json())
+
+
 def test_a_ledger_pays_until_it_is_used_up(tmp_path):
     rows, labels = records(n=500)
     path = tmp_path / "ledger.jsonl"
     ledger = dpopt.Ledger(path, epsilon=1.5, delta=1e-5, adjacency="replace-one")
     fit = lambda **of: PrivateClassifier(**{**BUDGET, **of}, **UNIT, classes=[0, 1], max_steps=5, ledger=ledger).fit(rows, labels)  # noqa: E731
-    fit()
-    with pytest.raises(dpopt.BudgetError):
-        fit()
-        fit()
     with pytest.raises(dpopt.BudgetError):
         fit(adjacency="zero-out")
+    fit()
+    # Two Gaussian runs at (1, 1e-6) cost more than (1.5, 1e-5).
+    with pytest.raises(dpopt.BudgetError):
+        fit()
+    fit(epsilon=0.3)
+    assert len(spent(ledger)["runs"]) == 2
     with pytest.raises(dpopt.DPUserError, match="all three"):
         dpopt.Ledger(path, epsilon=1.5)
     with pytest.raises(dpopt.BudgetError):
         dpopt.Ledger(tmp_path / "none.jsonl")
-    assert "budget" in ledger.report_json() or "epsilon" in ledger.report_json()
+
+
+def test_a_ledger_is_the_same_one_everywhere(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    rows, labels = records(n=100)
+    monkeypatch.chdir(tmp_path / "a")
+    ledger = dpopt.Ledger("l.jsonl", epsilon=1.5, delta=1e-5, adjacency="replace-one")
+    monkeypatch.chdir(tmp_path / "b")
+    model = PrivateClassifier(**BUDGET, **UNIT, classes=[0, 1], max_steps=2, ledger=ledger)
+    clone(make_pipeline(FunctionTransformer(), model)).fit(rows, labels)
+    assert len(spent(ledger)["runs"]) == 1 and not (tmp_path / "b" / "l.jsonl").exists()
+    assert pickle.loads(pickle.dumps(ledger)).path == ledger.path
 
 
 def test_an_interrupt_stops_after_the_step_and_keeps_the_books(tmp_path):
@@ -166,20 +260,32 @@ def test_an_interrupt_stops_after_the_step_and_keeps_the_books(tmp_path):
         if step == 3:
             raise KeyboardInterrupt
 
-    model = PrivateClassifier(**BUDGET, **UNIT, classes=[0, 1], ledger=ledger, progress=stop)
+    model = PrivateClassifier(**BUDGET, **UNIT, classes=[0, 1], ledger=ledger)
+    before = model.fit(rows, labels).predict(rows)
+    model.set_params(progress=stop, classes=[1, 0], bounds=(0, 100), epsilon=0.3, max_steps=400)
     with pytest.raises(KeyboardInterrupt):
         model.fit(rows, labels)
     assert [step for step, _ in seen] == [0, 1, 2, 3]
-    # What four steps cost stays charged, and the rest came back.
-    report = ledger.report_json()
-    assert "settle" in report.lower() or "Settle" in report
+    # What was released stays charged, and the rest came back.
+    run = spent(ledger)["runs"][-1]
+    assert 0 < run["cost"] <= run["reserved_cost"] * 4.5 / seen[0][1]
+    # The model is the one before.
+    assert np.array_equal(model.predict(rows), before) and model.guarantee_.epsilon > 0.9
 
 
-def test_searches_are_refused():
+def test_what_trains_several_times_is_refused():
     rows, labels = records(n=200)
-    model = PrivateClassifier(**BUDGET, **UNIT, classes=[0, 1])
-    with pytest.raises(ValueError, match="tune"):
-        GridSearchCV(model, {"max_steps": [1, 2]}, error_score="raise").fit(rows, labels)
+    model = PrivateClassifier(**BUDGET, **UNIT, classes=[0, 1], max_steps=2)
+    for search in [
+        lambda: GridSearchCV(model, {"max_steps": [1, 2]}, error_score="raise").fit(rows, labels),
+        lambda: cross_val_score(model, rows, labels, error_score="raise"),
+        lambda: cross_val_predict(model, rows, labels, cv=3),
+        lambda: RFECV(model, cv=2).fit(rows, labels),
+        lambda: CalibratedClassifierCV(model, cv=2).fit(rows, labels),
+        lambda: BaggingClassifier(model, n_estimators=2).fit(rows, labels),
+    ]:
+        with pytest.raises(dpopt.DPUserError, match="tune"):
+            search()
 
 
 def test_it_fits_into_scikit_learn():
