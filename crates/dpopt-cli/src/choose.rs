@@ -1,15 +1,18 @@
 //! From public facts to a plan: a named solver's, or the one that the `auto` rule picks, with a projection where one is
 //! asked for.
 
+mod batches;
 mod passes;
 mod project;
 
 use clap::Args;
 use dpopt::nonconvex::{
-    Auto, AutoReason, Batches, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch, JlFacts,
-    JlPlan, Limits, Plan, PlanError, PublicFacts, PublicRank, SOLVERS, SOSP, SecondOrderTargets,
-    Solver, WalkConstants, auto,
+    Auto, AutoReason, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch, JlFacts, JlPlan,
+    Limits, Plan, PlanError, PublicFacts, PublicRank, SOLVERS, SOSP, SecondOrderTargets, Solver,
+    WalkConstants, auto,
 };
+
+use batches::BatchArgs;
 
 use crate::args::{self, AnySolver, SolverArg, offered};
 use crate::chosen::Chosen;
@@ -43,14 +46,8 @@ pub(crate) struct ChooseArgs {
     /// goldstein-zo, goldstein-zo-sampled, goldstein-zo-pass (default: planned) and dp-zo (default: 1)
     #[arg(long, value_name = "M", value_parser = args::count, allow_hyphen_values = true)]
     directions: Option<u64>,
-    /// How dp-sgd, dp-sgd-decay and dp-adam draw their batches: Poisson samples, or a random allocation of the records to the batches of each
-    /// epoch, as if they were shuffled
-    #[arg(long, value_name = "HOW", default_value = "poisson", value_parser = ["poisson", "allocation"])]
-    batches: String,
-    /// Keep at most so many records of a Poisson sample, so that the memory of a step is known in advance, for dp-sgd, dp-sgd-decay and
-    /// dp-adam; at least the mean batch
-    #[arg(long, value_name = "B", value_parser = clap::value_parser!(u32).range(1..), allow_hyphen_values = true)]
-    largest_batch: Option<u32>,
+    #[command(flatten)]
+    batches: BatchArgs,
     /// Length of an interval that holds every record's loss at all points, for the goldstein solvers from
     /// values alone: then no Lipschitz constant is needed, and the bound is on the loss smoothed by
     /// --smoothing. A claim like --radius
@@ -160,12 +157,10 @@ impl ChooseArgs {
 
     /// Most steps, if they were given. Refuses the flags that no solver of saddle problems has a use for.
     pub(crate) fn of_saddle(&self) -> Result<Option<u64>, CliError> {
-        for (flag, given) in [
+        let own = [
             ("--radius", self.radius.is_some()),
             ("--goldstein-radius", self.goldstein_radius.is_some()),
             ("--directions", self.directions.is_some()),
-            ("--batches", self.allocates()),
-            ("--largest-batch", self.largest_batch.is_some()),
             ("--value-range", self.value_range.is_some()),
             ("--hessian-lipschitz", self.hessian_lipschitz.is_some()),
             ("--hessian-frobenius", self.hessian_frobenius.is_some()),
@@ -174,15 +169,9 @@ impl ChooseArgs {
             ("--walk-constants", self.walk_constants.is_some()),
             ("--rank", self.rank.is_some()),
             ("--project", self.project.is_some()),
-        ] {
-            if given {
-                return Err(CliError::flag(
-                    flag,
-                    "solvers of saddle problems have no use for it",
-                ));
-            }
-        }
-        if let Some(flag) = self.sosp.given() {
+        ];
+        let own = own.iter().find(|(_, given)| *given).map(|(flag, _)| *flag);
+        if let Some(flag) = own.or(self.batches.given()).or(self.sosp.given()) {
             let problem = "solvers of saddle problems have no use for it";
             return Err(CliError::flag(flag, problem));
         }
@@ -191,10 +180,6 @@ impl ChooseArgs {
             return Err(CliError::flag("--max-passes", problem));
         }
         Ok(self.max_steps)
-    }
-
-    fn allocates(&self) -> bool {
-        self.batches == "allocation"
     }
 
     /// Refuses flags that the solver has no use for: who gives them expects something of them.
@@ -231,23 +216,7 @@ impl ChooseArgs {
             );
             return useless("--directions", problem);
         }
-        let samples = matches!(solver, SolverArg::Named(solver) if solver.needs.samples);
-        let of_batches = [
-            ("--batches", self.allocates()),
-            ("--largest-batch", self.largest_batch.is_some()),
-        ];
-        if let Some((flag, _)) = of_batches.iter().find(|(_, given)| *given && !samples) {
-            let problem = format!(
-                "only {} have a use for it",
-                listed(|solver| solver.needs.samples)
-            );
-            return useless(flag, problem);
-        }
-        if let (true, Some(most)) = (self.allocates(), self.largest_batch) {
-            let problem =
-                format!("limits Poisson samples, and --batches is allocation (got {most})");
-            return useless("--largest-batch", problem);
-        }
+        self.batches.check(solver)?;
         let curved = matches!(solver, SolverArg::Named(solver) if solver.needs.hessian);
         let of_second_order = [
             ("--hessian-lipschitz", self.hessian_lipschitz),
@@ -383,11 +352,7 @@ impl ChooseArgs {
         (extra.radius, extra.rank) = (self.radius, rank);
         extra.goldstein_radius = self.goldstein_radius;
         extra.directions = self.directions;
-        extra.batches = match self.largest_batch {
-            _ if self.allocates() => Batches::Allocated,
-            Some(most) => Batches::AtMost(most),
-            None => Batches::Poisson,
-        };
+        extra.batches = self.batches.choice();
         extra.bounded_values = self
             .value_range
             .zip(self.smoothing)
@@ -396,13 +361,11 @@ impl ChooseArgs {
         extra.failure = self.failure;
         extra.typical = fit.typical(facts.dim, facts.row_norm);
         extra.walk_constants = self.walk_constants;
-        extra.second_order = self
-            .gradient
-            .zip(self.curvature)
-            .map(|(gradient, curvature)| SecondOrderTargets {
-                gradient,
-                curvature,
-            });
+        let targets = self.gradient.zip(self.curvature);
+        extra.second_order = targets.map(|(gradient, curvature)| SecondOrderTargets {
+            gradient,
+            curvature,
+        });
         let mut how = None;
         let (solver, plan, picked) = match self.project {
             Some(project) => {

@@ -15,21 +15,25 @@ pub(crate) struct Options {
     pub(crate) all: bool,
     pub(crate) radii: Vec<f64>,
     pub(crate) losses: Vec<Glm>,
-    /// In how many passes dp-sgd and dp-mf are run beside their own plans.
+    /// In how many passes dp-sgd, its correlated kin and noisy-gd are run beside their own plans.
     pub(crate) passes: Vec<u64>,
+    /// How often a row is run whose first run is short.
+    pub(crate) runs: usize,
 }
 
 impl Options {
-    /// Reads those of every table and `[--plans] [--all] [--radius R]... [--loss NAME]... [--passes P]...`.
+    /// Reads those of every table and `[--plans] [--all] [--radius R]... [--loss NAME]... [--passes P]... [--runs N]`.
     pub(crate) fn read(words: &[String]) -> Result<Self, Failure> {
         let (mut plans, mut all) = (false, false);
         let (mut radii, mut losses, mut passes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut runs = 3;
         let common = census::Options::read(words, |word, value| {
             match word {
                 "--plans" => plans = true,
                 "--all" => all = true,
                 "--radius" => radii.push(value()?.parse()?),
                 "--loss" => losses.push(value()?.parse()?),
+                "--runs" => runs = value()?.parse()?,
                 "--passes" => passes.push(value()?.parse()?),
                 _ => return Ok(false),
             }
@@ -48,6 +52,7 @@ impl Options {
             radii,
             losses,
             passes,
+            runs,
         })
     }
 }

@@ -2,9 +2,10 @@
 
 use dpopt::certify::{GlmMean, GradientNormPlan, auc, first_order};
 use dpopt::nonconvex::{
-    Budget, DP_MF, DP_SGD, DpMfPlan, DpMfSettings, DpSgdPlan, DpSgdSchedule, ExtraFacts, GlmRun,
-    JlBranch, JlFacts, JlPlan, Limits, NOISY_GD_THEORY, NoObserver, Plan, PlanError, PublicFacts,
-    SOLVERS, SPIDERBOOST, Solver,
+    Batches, Budget, DP_MF, DP_MF_SAMPLED, DP_SGD, DpMfPlan, DpMfSettings, DpSgdPlan,
+    DpSgdSchedule, ExtraFacts, GlmRun, JlBranch, JlFacts, JlPlan, Limits, NOISY_GD,
+    NOISY_GD_THEORY, NoObserver, NoisyGdPlan, Plan, PlanError, PublicFacts, SOLVERS, SPIDERBOOST,
+    Solver,
 };
 use dpopt::oracle::{Glm, PrivateMean};
 use dpopt::privacy::{Accountant, ClipNorm, Curator, Delta, Epsilon, Event, Mu, SamplingRate};
@@ -22,7 +23,7 @@ const CERTIFICATE_SHARE: f64 = 0.1;
 const FAILURE: f64 = 0.05;
 /// Plans cut nothing: no run is that long.
 const MAX_STEPS: u64 = 1_000_000_000_000;
-/// A row whose first run is shorter, in seconds, is run three times.
+/// A row whose first run is shorter, in seconds, is run more than once.
 const CHEAP: f64 = 30.0;
 /// A plan on projected rows, which are dense, that reads more entries is run only with `--all`: some hours.
 const MOST_ENTRIES: f64 = 6e11;
@@ -54,6 +55,8 @@ enum Kind {
     RankFree(&'static Solver),
     /// The steps of the plan of dp-sgd, on samples of such a size or on slices so often that so many passes are made.
     Passes(&'static Solver, u64),
+    /// As dp-sgd in so many passes, in epochs over batches to which the records are allocated.
+    Allocated(u64),
 }
 
 /// A plan, over a projection or without.
@@ -156,7 +159,12 @@ impl<'a> Setting<'a> {
         ];
         let mut rows = Vec::new();
         let passes = options.passes.iter();
-        let alike = passes.flat_map(|&p| [&DP_SGD, &DP_MF].map(|solver| Kind::Passes(solver, p)));
+        let solvers = [&DP_SGD, &DP_MF, &DP_MF_SAMPLED, &NOISY_GD];
+        let alike = passes.flat_map(|&p| {
+            let allocated = Kind::Allocated(p);
+            let rows = solvers.map(|solver| Kind::Passes(solver, p));
+            rows.into_iter().chain([allocated])
+        });
         for kind in plain.chain(projected).chain(alike) {
             let name = kind.name();
             let wanted = |only: &String| name.starts_with(only.as_str());
@@ -220,10 +228,30 @@ impl<'a> Setting<'a> {
                 Made::Projected(Box::new(plan))
             }
             Kind::Passes(solver, passes) => Made::Plain(self.in_passes(solver, passes)?),
+            Kind::Allocated(passes) => {
+                let plan = self.sgd_in_passes(passes)?;
+                Made::Plain(Box::new(plan.with_batches(Batches::Allocated)?))
+            }
         })
     }
 
-    /// dp-mf, or else dp-sgd, in so many passes: step size, momentum, clip radius and number of steps as dp-sgd plans them.
+    /// dp-sgd in so many passes: all else as it plans.
+    fn sgd_in_passes(&self, passes: u64) -> Result<DpSgdPlan, PlanError> {
+        let (facts, budget) = (&self.facts, &self.budget);
+        let own = DpSgdPlan::new(facts, budget, MAX_STEPS)?;
+        let DpSgdSchedule {
+            steps,
+            step_size,
+            momentum,
+            clip,
+            ..
+        } = *own.schedule();
+        let rate = SamplingRate::new(passes as f64 / steps as f64)?;
+        DpSgdPlan::with_parameters(facts, budget, steps, rate, step_size, momentum, clip)
+    }
+
+    /// A solver in so many passes: step size, momentum, clip radius and, but for noisy-gd, number of steps as dp-sgd plans them; of dp-mf-sampled
+    /// the number of slices that it plans.
     fn in_passes(&self, solver: &Solver, passes: u64) -> Result<Box<dyn Plan>, PlanError> {
         let (facts, budget) = (&self.facts, &self.budget);
         let own = DpSgdPlan::new(facts, budget, MAX_STEPS)?;
@@ -234,11 +262,27 @@ impl<'a> Setting<'a> {
             clip,
             ..
         } = *own.schedule();
-        if solver == &DP_MF {
+        if solver == &NOISY_GD {
+            let own = NoisyGdPlan::momentum(facts, budget, MAX_STEPS)?;
+            return Ok(Box::new(
+                own.with_parameters(passes, step_size, momentum, clip)?,
+            ));
+        }
+        if solver == &DP_MF || solver == &DP_MF_SAMPLED {
+            let (epochs, batch, sampling_rate) = match solver == &DP_MF {
+                true => (passes, (facts.records * passes).div_ceil(steps), None),
+                false => {
+                    let planned = DpMfPlan::sampled(facts, budget, MAX_STEPS)?;
+                    let slices = planned.schedule().slices;
+                    let epochs = steps.div_ceil(slices).max(passes);
+                    let rate = SamplingRate::new(passes as f64 / epochs as f64)?;
+                    (epochs, facts.records / slices, Some(rate))
+                }
+            };
             let settings = DpMfSettings {
-                epochs: passes,
-                batch: (facts.records * passes).div_ceil(steps).min(facts.records),
-                sampling_rate: None,
+                epochs,
+                batch: batch.min(facts.records),
+                sampling_rate,
                 band: None,
                 step_size,
                 momentum,
@@ -248,10 +292,7 @@ impl<'a> Setting<'a> {
             let plan = DpMfPlan::with_settings(facts, budget, settings, MAX_STEPS)?;
             return Ok(Box::new(plan));
         }
-        let rate = SamplingRate::new(passes as f64 / steps as f64)?;
-        let plan =
-            DpSgdPlan::with_parameters(facts, budget, steps, rate, step_size, momentum, clip)?;
-        Ok(Box::new(plan))
+        Ok(Box::new(self.sgd_in_passes(passes)?))
     }
 
     fn planned(&self, name: &str, made: &Made, options: &Options) -> Result<Planned, Failure> {
@@ -289,7 +330,7 @@ impl<'a> Setting<'a> {
         if options.plans {
             return Ok(planned);
         }
-        while planned.runs.len() < 3 {
+        while planned.runs.len() < options.runs {
             let run = self.run(name, planned.runs.len() as u64, plan)?;
             eprintln!(
                 "{} {} {name}: {:.1} s, gradient norm {:.5} (released {:.5}), AUC {:.4}",
@@ -345,6 +386,7 @@ impl Kind {
             Kind::Projected(solver) => format!("jl over {solver}"),
             Kind::RankFree(solver) => format!("jl rank-free over {solver}"),
             Kind::Passes(solver, passes) => format!("{solver} in {passes} passes"),
+            Kind::Allocated(passes) => format!("dp-sgd allocated in {passes} passes"),
         }
     }
 }
