@@ -8,8 +8,8 @@ mod project;
 use clap::Args;
 use dpopt::nonconvex::{
     Auto, AutoReason, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch, JlFacts, JlPlan,
-    Limits, Plan, PlanError, PublicFacts, PublicRank, SOLVERS, SOSP, SecondOrderTargets, Solver,
-    WalkConstants, auto,
+    Limits, Plan, PlanError, PublicFacts, PublicRank, SAMPLED_SPIDERBOOST, SOLVERS, SOSP,
+    SecondOrderTargets, Solver, WalkConstants, auto,
 };
 
 use batches::BatchArgs;
@@ -474,7 +474,10 @@ impl ChooseArgs {
         if let SolverArg::Named(solver) = solver {
             return Ok((solver, plan(solver)?));
         }
-        let compared = SOLVERS.iter().filter(|solver| solver.auto == Auto::ByBound);
+        // A sample is planned for anew in every number of dimensions, for a minute and more, and its bound is no smaller.
+        let compared = SOLVERS
+            .iter()
+            .filter(|solver| solver.auto == Auto::ByBound && **solver != &SAMPLED_SPIDERBOOST);
         let mut best: Result<(&'static Solver, JlPlan), PlanError> = Err(PlanError::NoBaseBound);
         for solver in compared {
             let found = plan(solver).map(|plan| (*solver, plan));

@@ -51,7 +51,7 @@ pub enum NotConvexSmooth {
     Kink(Glm),
 }
 
-/// A generalised linear loss that is convex and smooth for every record: logistic or Huber's.
+/// A generalised linear loss that is convex and smooth for every record: logistic, Huber's or Poisson.
 ///
 /// # Formula
 /// f(w; (x, y)) = phi(<w, x>, y), with phi' clamped to [-c, c] where a clip c is set. The clamped slope is that

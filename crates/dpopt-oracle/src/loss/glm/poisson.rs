@@ -1,7 +1,6 @@
 //! The loss of counts: half the deviance of a Poisson model, linear beyond the largest mean.
 
 use super::Glm;
-use super::scalar::within;
 
 impl Glm {
     /// The label that a score predicts: the score itself, but for the loss of counts, whose mean is e^z, at most its largest.
@@ -16,7 +15,7 @@ impl Glm {
 
 /// The count that a label stands for: from 0 at -1 to the largest at 1.
 fn count(y: f64, largest: f64) -> f64 {
-    largest * (0.5 * (1.0 + within(y, -1.0, 1.0)))
+    largest * (0.5 * (1.0 + y.clamp(-1.0, 1.0)))
 }
 
 /// e^z, at most the largest.
