@@ -1,6 +1,10 @@
 //! Saddle problems: closed forms, and solvers against what their plans and certificates say.
 //!
 //! Shares of what is false are held against what is planned by lower Clopper-Pearson limits at 99.9 %; seeds are fixed.
+#![allow(
+    clippy::print_stdout,
+    reason = "the numbers of the pages, with --nocapture"
+)]
 
 use std::ops::ControlFlow;
 

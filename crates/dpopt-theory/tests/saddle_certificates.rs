@@ -1,6 +1,10 @@
 //! Certificates of saddle problems: how often they are false, and twins that must be.
 //!
 //! Shares of what is false are held against what is planned by lower Clopper-Pearson limits at 99.9 %; seeds are fixed.
+#![allow(
+    clippy::print_stdout,
+    reason = "the numbers of the pages, with --nocapture"
+)]
 
 use dpopt_linalg::norm;
 use dpopt_minimax::{
