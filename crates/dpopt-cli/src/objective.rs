@@ -10,11 +10,11 @@ use dpopt::minimax::{
     SharesPlan, sampled_excess,
 };
 use dpopt::nonconvex::{Budget, Outcome, Plan};
-use dpopt::oracle::{CellShares, PrivateData, SharesError};
+use dpopt::oracle::{
+    AucSaddle, CellShares, EqualOpportunity, GroupDro, PrivateData, Scored, SharesError,
+};
 use dpopt::privacy::{Adjacency, Curator, Delta, Event};
 use serde::{Deserialize, Serialize};
-
-use built::Built;
 
 use crate::args::{self, SolverArg};
 use crate::certified::Certified;
@@ -307,6 +307,13 @@ fn saddle_solver(asked: SolverArg) -> &'static SaddleSolver {
         SolverArg::Saddle(solver) => solver,
         SolverArg::Auto | SolverArg::Named(_) => &GDA,
     }
+}
+
+/// A loss of an objective.
+enum Built {
+    GroupDro(Scored<GroupDro>),
+    EqualOpportunity(Scored<EqualOpportunity>),
+    Auc(Scored<AucSaddle>),
 }
 
 /// Public sizes of a table.

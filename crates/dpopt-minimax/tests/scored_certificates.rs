@@ -17,7 +17,7 @@ const ROW_NORM: f64 = 1.0;
 const COLUMNS: usize = 3;
 const RECORDS: usize = 4000;
 const FAILURE: f64 = 0.05;
-const RUNS: u64 = 200;
+const RUNS: u64 = 1000;
 
 /// Four cells with shares of 0.5, 0.2, 0.2 and 0.1, exactly.
 fn cells() -> (Vec<f32>, CellShares) {
@@ -164,13 +164,10 @@ fn holds<S: ScoreSaddle + Clone>(objective: &S, x: &[f64], m: f64, convex: bool)
                 && least >= found.curvature_by_shares_alone - 1e-12
         );
     }
-    // At p the chance of more is below 1e-9.
+    // Of 1,000 at p = 0.05 the chance of more is below 1e-9.
+    assert!(wrong <= 98, "{wrong}");
     assert!(
-        f64::from(wrong) <= RUNS as f64 * FAILURE + 6.0 * 10f64.sqrt(),
-        "{wrong}"
-    );
-    assert!(
-        bare > 20,
+        bare > 100,
         "{bare} of {RUNS} norms without a margin are too short"
     );
     assert!(convex || curvatures > RUNS / 2, "{curvatures}");

@@ -218,8 +218,8 @@ fn facts_of(problem: &dyn MinimaxProblem, records: u64) -> SaddleFacts {
     facts(problem, records)
 }
 
-/// 400 certificates on slices of 3,000 records with hardly any noise, at a point that is neither stationary nor flat: at p = 0.1 each may be
-/// false in 40 of them in the mean, and the chance of more than 66 is 1e-5. Without the margins for the sample half of them are.
+/// 1,000 certificates on slices of 3,000 records with hardly any noise, at a point that is neither stationary nor flat: at p = 0.1 each may be
+/// false in 100 of them in the mean, and the chance of more than 143 is 1e-5. Without the margins for the sample half of them are.
 #[test]
 fn certificates_of_the_population_hold() {
     let problem = CosineSaddle::new(4, 4).unwrap();
@@ -239,7 +239,7 @@ fn certificates_of_the_population_hold() {
         hessian: Some(z),
     };
     let (mut false_ones, mut bare, mut widths) = (0, 0, 0.0);
-    for seed in 0..400 {
+    for seed in 0..1000 {
         let population = Split(WeightedLoss::new(&loss, &records).with_hessians(), blocks);
         let mut oracle = SimulatedOracle::over(population, Adjacency::ReplaceOne, seed);
         let three = Event::gaussian(z).repeated(3);
@@ -256,10 +256,10 @@ fn certificates_of_the_population_hold() {
         false_ones += usize::from(found.gradient < slope || curvature.least > least);
         // What was released alone.
         bare += usize::from(found.norm.norm < slope || curvature.estimate > least);
-        widths += (found.gradient - slope) / 400.0;
+        widths += (found.gradient - slope) / 1000.0;
     }
-    assert!(false_ones <= 66, "{false_ones}");
-    assert!(bare > 150, "{bare}");
+    assert!(false_ones <= 143, "{false_ones}");
+    assert!(bare > 375, "{bare}");
     assert!(widths < 3.0, "{widths}");
 }
 

@@ -7,7 +7,7 @@ use dpopt::oracle::{
     AucSaddle, BlockClips, CellShares, EqualOpportunity, GroupDro, ScoreSaddle, Scored, SharesError,
 };
 
-use super::{Objective, Sizes, Wanted};
+use super::{Built, Objective, Sizes, Wanted};
 use crate::error::CliError;
 
 /// Clips that shorten nothing.
@@ -15,13 +15,6 @@ const NONE: BlockClips = BlockClips {
     x: f64::INFINITY,
     y: f64::INFINITY,
 };
-
-/// A loss of an objective.
-pub(super) enum Built {
-    GroupDro(Scored<GroupDro>),
-    EqualOpportunity(Scored<EqualOpportunity>),
-    Auc(Scored<AucSaddle>),
-}
 
 impl Built {
     pub(super) fn facts(&self, sizes: Sizes) -> SaddleFacts {

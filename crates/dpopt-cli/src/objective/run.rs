@@ -6,8 +6,7 @@ use dpopt::nonconvex::{Observer, Outcome, Plan, Run, RunError, Stop};
 use dpopt::oracle::{Cell, Joint, PrivateData, PrivateMean, SaddleLoss, ScoreSaddle, Scored};
 use dpopt::privacy::Curator;
 
-use super::built::Built;
-use super::{CERTIFICATE_FAILS, Dual, Ready, Trained, Uncertified};
+use super::{Built, CERTIFICATE_FAILS, Dual, Ready, Trained, Uncertified};
 use crate::certified::Certified;
 
 impl Ready {

@@ -9,11 +9,7 @@ use super::{
 };
 
 /// Rows that no run has confirmed; all whose names start so, where one ends with a slash.
-const UNCONFIRMED: [&str; 3] = [
-    "spiderboost-second-term/",
-    "spiderboost-within-rank/rank",
-    "rgda-rounds/n-private",
-];
+const UNCONFIRMED: [&str; 2] = ["spiderboost-second-term/", "spiderboost-within-rank/rank"];
 
 fn is_unconfirmed(experiment: &dyn Experiment) -> bool {
     let id = &experiment.claim().id;
@@ -54,8 +50,6 @@ impl Registry {
     pub fn unconfirmed() -> Self {
         let mut experiments = floors::experiments();
         experiments.extend(projection::experiments());
-        experiments.extend(saddle_fresh::experiments());
-        experiments.extend(saddle_pass::experiments());
         experiments.retain(|e| is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }

@@ -151,6 +151,7 @@ impl PassExperiment {
     fn size(&self, x: f64) -> Size {
         let (records, dim, epsilon) = match self.regime {
             Regime::Statistical => (0, 4, 30.0),
+            Regime::Private if self.is_deep() => (0, 10, 1e-5),
             Regime::Private => (10_000_000_000, 10, 1e-3),
         };
         let size = Size {
@@ -159,6 +160,12 @@ impl PassExperiment {
             privacy: Privacy::Epsilon(epsilon),
         };
         size.along(self.claim.axis, x)
+    }
+
+    /// The exponent of trees: at sizes where they are several deep, and with so much noise that sampling is nothing there.
+    fn is_deep(&self) -> bool {
+        let claimed = self.claim.predicted != 0.0;
+        self.estimate == ROUNDS && self.regime == Regime::Private && claimed
     }
 
     fn problem(size: &Size, slope: f64) -> Result<Coupled<RampBowl>, CheckError> {
@@ -226,16 +233,22 @@ impl Experiment for PassExperiment {
             (_, Regime::Statistical) if self.claim.control => half_decades(2e5, 4),
             (_, Regime::Statistical) => half_decades(2e5, if full { 9 } else { 7 }),
             _ if self.twin == Twin::NoiseOverAll => half_decades(1e7, 3),
+            _ if self.is_deep() => half_decades(3e10, if full { 9 } else { 6 }),
             _ => half_decades(3e8, if full { 9 } else { 5 }),
         };
-        Design::new(points)
-            .with_members(effort.pick(5, 9))
-            .with_seeds(effort.pick(1, 3))
+        // Where noise rules a run is a mean over up to two million steps of its own, and other seeds tell little more.
+        let (members, seeds) = match (full, self.regime) {
+            (true, Regime::Statistical) => (9, 3),
+            (true, Regime::Private) if !self.is_deep() => (9, 1),
+            _ => (5, 1),
+        };
+        Design::new(points).with_members(members).with_seeds(seeds)
     }
 
     /// Logarithms: ln(N)/pi + 1.07 is what the noise of N changes adds up to under the square-root factor, and a tree of depth D has sqrt D of it
     /// for D times the records. Where noise rules the square of the error goes as the root of C^2/(L Lambda)^2, the anchors', and the square of their
-    /// product; where sampling does its cube goes as the records.
+    /// product; where sampling does its cube goes as the records. In a tree the product grows as fast as n, so the split of the records between
+    /// anchors and changes is the best one: `docs/theory/rgda-pass.md`, "Rates".
     fn correction(&self, x: f64) -> f64 {
         let Ok(plan) = self.planned(x) else {
             return f64::NAN;
@@ -254,7 +267,13 @@ impl Experiment for PassExperiment {
             (PassEstimate::Prefix(_), Regime::Private) => {
                 noisy(changes.ln() / std::f64::consts::PI + 1.07)
             }
-            (PassEstimate::Rounds, Regime::Private) => noisy(depth.powf(1.5)),
+            (PassEstimate::Rounds, Regime::Private) => {
+                let (_, path) = plan.aims().unwrap_or_default();
+                let anchors = facts.lipschitz / (facts.smoothness * path);
+                let room = RgdaPassSettings::new(self.estimate).failure.powf(-0.25);
+                let split = anchors.powf(2.0 / 3.0) + room.powf(2.0 / 3.0) * depth;
+                split.powf(0.75)
+            }
             (PassEstimate::Rounds, Regime::Statistical) => depth.cbrt(),
             _ => 1.0,
         }
