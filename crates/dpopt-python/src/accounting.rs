@@ -17,10 +17,17 @@ use crate::errors::{self, user};
 pub(crate) struct PyEvent(pub(crate) Event);
 
 impl PyEvent {
-    /// As deep as accountants and JSON take it, and no deeper.
+    /// Refuses what can be made and not be written and read again: an event that is nested too deep.
     fn checked(event: Event) -> PyResult<Self> {
-        event.check().map_err(user)?;
-        Ok(Self(event))
+        let text = serde_json::to_string(&event).map_err(user)?;
+        match Event::from_json(&text) {
+            Ok(_) => Ok(Self(event)),
+            // Its place is as long as it is deep.
+            Err(error) => Err(user(format!(
+                "{}; compose one list of events, not one of lists",
+                error.problem
+            ))),
+        }
     }
 }
 

@@ -51,6 +51,11 @@ class FromDataWarning(UserWarning):
     """Bounds or classes were read off the records, which the guarantee does not cover."""
 
 
+def _flat(values):
+    """Whether a list is one of values, and not of lists."""
+    return hasattr(values, "__len__") and not (len(values) and isinstance(values[0], (list, tuple, np.ndarray)))
+
+
 def _is_sparse(rows):
     return hasattr(rows, "tocsr")
 
@@ -181,7 +186,9 @@ class _Private(BaseEstimator):
         """One value for each row."""
         if y is None:
             raise ValueError(f"requires y to be passed, but the target y is None ({what})")
-        shape = np.shape(y) if not hasattr(y, "shape") else y.shape
+        if not hasattr(y, "shape") and hasattr(y, "__array__"):
+            y = np.asarray(y)
+        shape = y.shape if hasattr(y, "shape") else np.shape(np.empty(len(y))) if _flat(y) else np.shape(np.asarray(y, dtype=object))
         if len(shape) == 2 and shape[1] == 1:
             warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=3)
             y = np.asarray(y)[:, 0]
