@@ -8,7 +8,7 @@ mod project;
 use clap::Args;
 use dpopt::nonconvex::{
     Auto, AutoReason, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch, JlFacts, JlPlan,
-    Limits, Plan, PlanError, PublicFacts, PublicRank, SAMPLED_SPIDERBOOST, SOLVERS, SOSP,
+    Limits, NOISY_GD, Plan, PlanError, PublicFacts, PublicRank, SAMPLED_SPIDERBOOST, SOLVERS, SOSP,
     SecondOrderTargets, Solver, WalkConstants, auto,
 };
 
@@ -374,8 +374,13 @@ impl ChooseArgs {
                     rank,
                     seed: self.project_seed,
                 };
-                let picked = (solver == SolverArg::Auto).then_some(AutoReason::LeastBound);
+                let by_rule = solver == SolverArg::Auto;
                 let (solver, plan) = self.projected(solver, project, &jl, budget)?;
+                let why = match plan.predicted_bound() {
+                    Some(_) => AutoReason::LeastBound,
+                    None => AutoReason::NoBoundHolds,
+                };
+                let picked = by_rule.then_some(why);
                 (solver, Box::new(plan) as Box<dyn Plan>, picked)
             }
             None => match solver {
@@ -488,7 +493,12 @@ impl ChooseArgs {
                 (_, Err(error)) => Err(error),
             };
         }
-        Ok(best?)
+        let (solver, best) = best?;
+        // In a number of dimensions of one's own nothing is proven, and there is nothing to compare.
+        if best.predicted_bound().is_none() {
+            return Ok((&NOISY_GD, plan(&NOISY_GD)?));
+        }
+        Ok((solver, best))
     }
 
     fn cap(&self, solver: &Solver) -> u64 {

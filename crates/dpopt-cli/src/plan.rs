@@ -309,8 +309,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         }
         None => {
             if args.class_weights.is_given() {
-                let problem = "the values of the label are in a --schema; without one give --lipschitz and --smoothness, times the \
-                               largest weight";
+                let problem = "the values of the label are in a --schema; without one give --lipschitz, --smoothness and \
+                               --initial-gap, times the largest weight";
                 return Err(CliError::flag("--class-weights", problem));
             }
             let loss = args.loss.unwrap_or(LossName::Linear(Glm::Logistic));

@@ -45,6 +45,14 @@ pub enum Refused {
         /// What the release would rest on.
         argument: &'static str,
     },
+    /// A claim is about neighbours, and the price of a sample is about a record that is in it or not: other neighbours under this relation.
+    #[error(
+        "a claimed sensitivity is between neighbours under {adjacency} adjacency, and a sample is priced by whether a record is in it"
+    )]
+    ClaimOfSample {
+        /// Adjacency of the curator.
+        adjacency: Adjacency,
+    },
     /// A second reservation was attempted while one is open.
     #[error("a reservation is already open; settle it before making another")]
     AlreadyReserved,

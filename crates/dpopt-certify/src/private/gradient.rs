@@ -49,7 +49,7 @@ pub struct GradientNormPlan {
     /// Standard deviation of the noise.
     pub noise_std: f64,
     /// Width of the interval, ends at 0 and C aside. For a loss whose gradients are added as products of matrices
-    /// ([`Differentiable::SUMS_IN_BLOCKS`]) the interval is wider, by 0.64 % of C for up to two million parameters.
+    /// (not [`Differentiable::EXACT_SUMS`]) the interval is wider, by 0.64 % of C for up to two million parameters.
     pub width: f64,
     terms: Terms,
 }
@@ -199,10 +199,10 @@ impl GradientNormPlan {
         let found = mean.release_norm(query, over, self.noise_multiplier)?;
         // A query with a positive radius always has a bound.
         let (released, noise_std) = found.map_or((0.0, 0.0), |m| (m.number, m.noise_std));
-        let products = if L::SUMS_IN_BLOCKS {
-            of_products(mean.dim()) * clip.get()
-        } else {
+        let products = if L::EXACT_SUMS {
             0.0
+        } else {
+            of_products(mean.dim()) * clip.get()
         };
         let rounding = self.terms.rounding(mean.dim()) + products;
         let half = two_sided(self.terms.failure) * noise_std + rounding;

@@ -308,7 +308,7 @@ mod tests {
             "loss=none",
             "steps=4",
             "row-norm=1,row-norm=2",
-            "hidden=0,",
+            "hidden=",
             "hidden=x",
         ] {
             assert!(bad.parse::<Settings>().is_err(), "{bad}");

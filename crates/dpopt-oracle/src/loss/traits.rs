@@ -200,6 +200,10 @@ pub trait Differentiable: Loss {
     /// ([`dpopt_privacy::FixedBlocks`]) where it gets one.
     const SUMS_IN_BLOCKS: bool = false;
 
+    /// Whether what [`Differentiable::add_gradients`] adds differs from the clipped gradients by the rounding to the lattice alone. A loss
+    /// around another has that of the other.
+    const EXACT_SUMS: bool = !Self::SUMS_IN_BLOCKS;
+
     /// Whether records have rows along which their losses are averaged. Without it nothing of the kind is asked. **Whoever sets it
     /// overrides [`Differentiable::row_average`]**: the default of that is no number, so each record would count as zero.
     const HAS_ROW_AVERAGES: bool = false;

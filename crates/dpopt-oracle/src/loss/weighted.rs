@@ -248,6 +248,7 @@ impl<L: Loss<Records = Examples>> Loss for Weighted<L> {
 }
 
 impl<L: Differentiable<Records = Examples>> Differentiable for Weighted<L> {
+    const EXACT_SUMS: bool = L::EXACT_SUMS;
     const HAS_ROW_AVERAGES: bool = L::HAS_ROW_AVERAGES;
 
     fn gradient(&self, record: RecordOf<'_, Self>, point: &[f64], out: &mut [f64]) {
@@ -413,6 +414,10 @@ mod tests {
     use super::*;
     use crate::loss::{Activation, ConvexGlm, Glm, Head, Mlp, Network, Softmax};
     use crate::records::Records;
+
+    /// The products of a perceptron are rounded with a weight as without one: a certificate that took its sums for exact would be false.
+    const _: () = assert!(!<Weighted<Mlp> as Differentiable>::EXACT_SUMS);
+    const _: () = assert!(<Weighted<Glm> as Differentiable>::EXACT_SUMS);
 
     fn examples(backward: bool, sparse: bool, signs: bool) -> Examples {
         let mut next = uniforms(8);

@@ -519,7 +519,7 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
             false => self.facts.offers,
         };
         OracleFacts {
-            exact_sums: !L::SUMS_IN_BLOCKS,
+            exact_sums: L::EXACT_SUMS,
             offers,
             ..self.facts
         }

@@ -102,7 +102,8 @@ impl Allocated {
                 participations,
             } = terms.allocation;
             let kept = |n: u64| n.checked_mul(participations).filter(|n| *n < MOST_PLACES);
-            let fits = steps < MOST_PLACES && (stream.is_none() || kept(positions).is_some());
+            // By the public number: under add-remove the true one is secret.
+            let fits = steps < MOST_PLACES && kept(terms.records).is_some();
             if !fits {
                 return Err(Refused::Allocation {
                     steps,

@@ -147,7 +147,8 @@ impl Curator {
     ///
     /// # Errors
     /// [`Refused`]; nothing has been drawn or charged then. [`Refused::ClaimNotReserved`] where
-    /// the open reservation names another argument or none.
+    /// the open reservation names another argument or none; [`Refused::ClaimOfSample`] for samples that a record may be absent from, but for
+    /// Poisson samples under add-remove, whose neighbours those are, and samples of fixed size under replace-one.
     pub fn grant_claimed(
         &mut self,
         which: Which<'_>,
@@ -158,6 +159,16 @@ impl Curator {
         self.noting(|curator| {
             curator.may_rest_on(claim.argument())?;
             curator.same_adjacency(claim.adjacency())?;
+            let adjacency = curator.adjacency;
+            let covered = match which {
+                Which::All | Which::Next(_) | Which::Slice(_) => true,
+                Which::Poisson(_) => adjacency == Adjacency::AddRemove,
+                Which::FixedSize(_) => adjacency == Adjacency::ReplaceOne,
+                Which::Sampled(..) | Which::Truncated(..) | Which::Allocated(_) => false,
+            };
+            if !covered {
+                return Err(Refused::ClaimOfSample { adjacency });
+            }
             let z = noise_multiplier;
             let priced = curator.price(which, body, Event::gaussian(z))?;
             let noise = curator.noise(ReplayedMechanism::Sum, z, claim.bound())?;

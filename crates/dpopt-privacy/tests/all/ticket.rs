@@ -2,9 +2,9 @@
 
 use dpopt_privacy::ticket::{ForClaim, ForStep};
 use dpopt_privacy::{
-    Adjacency, Body, Bound, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind, FixedBlocks,
-    LatticeError, LatticeSum, Ledger, Participation, PoolError, PrefixError, PrefixKind, Refused,
-    Sample, SensitivityClaim, Spend, Ticket, TicketError, Which,
+    Adjacency, Allocation, Body, Bound, ClipNorm, Curator, Delta, Epsilon, Event, FilterKind,
+    FixedBlocks, LatticeError, LatticeSum, Ledger, Participation, PoolError, PrefixError,
+    PrefixKind, Refused, Sample, SensitivityClaim, Spend, Ticket, TicketError, Which,
 };
 
 use crate::common::{bound, on_slices, positions, rate, z};
@@ -494,6 +494,45 @@ fn a_claim_needs_a_reservation_that_names_it_before_anything_is_read() {
         Err(Refused::AdjacencyMismatch { .. })
     ));
     assert_eq!(named.records_taken(), 3);
+}
+
+/// Of a sample the price is about a record that is in it or not. A claim between neighbours that replace a record says nothing of that: the
+/// size of the sample, times any number, moves by nothing between them, and shows who was drawn.
+#[test]
+fn a_claim_between_neighbours_that_replace_a_record_is_none_of_a_sample() {
+    let half = rate(0.5);
+    let allocation = Allocation {
+        steps: 3,
+        participations: 1,
+    };
+    for adjacency in [
+        Adjacency::ReplaceOne,
+        Adjacency::ZeroOut,
+        Adjacency::AddRemove,
+    ] {
+        let radius = ClipNorm::new(0.5).unwrap();
+        let claim = SensitivityClaim::new(radius, 4.0, 2, adjacency, "a test").unwrap();
+        let mut curator = Curator::simulated(adjacency, 1);
+        let event = Event::gaussian(z(1.0)).poisson_sampled(half);
+        curator
+            .reserve_claimed(&Spend::Fixed(event), "a test")
+            .unwrap();
+        for which in [
+            Which::Allocated(allocation),
+            Which::Truncated(half, 9),
+            Which::Poisson(half),
+        ] {
+            let granted = curator.grant_claimed(which, body(), &claim, z(1.0));
+            let covered = adjacency == Adjacency::AddRemove && which == Which::Poisson(half);
+            match granted.err() {
+                None => assert!(covered, "{which:?} under {adjacency}"),
+                Some(Refused::ClaimOfSample { .. }) => {
+                    assert!(!covered, "{which:?} under {adjacency}");
+                }
+                Some(other) => panic!("{which:?} under {adjacency}: {other}"),
+            }
+        }
+    }
 }
 
 fn period(curator: &mut Curator, participation: Participation) -> dpopt_privacy::Prefix {

@@ -333,6 +333,8 @@ pub(super) fn sampled(
         batch: 2,
         anchor_noise_multiplier: noise(2.0)?,
         variation_noise_multiplier: noise(3.0)?,
+        // Poisson samples under replace-one are those of `variants::others`.
+        fixed_size: adjacency == Adjacency::ReplaceOne,
         ..*SampledSpiderBoostPlan::new(&few, &budget(1.0)?, STEPS)?.schedule()
     };
     Ok(SampledSpiderBoostPlan::by_hand(
