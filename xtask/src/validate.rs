@@ -156,6 +156,7 @@ mod tests {
             "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps --all-features",
             TEST_COMMAND,
             super::PLAIN_COMMAND,
+            "python",
             super::RATES_COMMAND,
             super::AUDIT_COMMAND,
         ];

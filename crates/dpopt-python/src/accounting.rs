@@ -17,16 +17,14 @@ use crate::errors::{self, user};
 pub(crate) struct PyEvent(pub(crate) Event);
 
 impl PyEvent {
-    /// Refuses what can be made and not be written and read again: an event that is nested too deep.
+    /// Refuses what can be made and not be written and read again.
     fn checked(event: Event) -> PyResult<Self> {
-        let text = serde_json::to_string(&event).map_err(user)?;
-        match Event::from_json(&text) {
-            Ok(_) => Ok(Self(event)),
-            // Its place is as long as it is deep.
-            Err(error) => Err(user(format!(
-                "{}; compose one list of events, not one of lists",
-                error.problem
-            ))),
+        let text = serde_json::to_string(&event).ok();
+        match text.map(|text| Event::from_json(&text)) {
+            Some(Ok(_)) => Ok(Self(event)),
+            _ => Err(user(
+                "events are nested too deep, or too many; compose one list of them, and no lists of lists",
+            )),
         }
     }
 }
@@ -52,10 +50,9 @@ impl PyEvent {
 
     /// All of these, each of which may depend on what came of the others.
     #[staticmethod]
-    fn composed(events: Vec<PyRef<'_, Self>>) -> Self {
-        Self(Event::composed(
-            events.iter().map(|event| event.0.clone()).collect(),
-        ))
+    fn composed(events: Vec<PyRef<'_, Self>>) -> PyResult<Self> {
+        let events = events.iter().map(|event| event.0.clone());
+        Self::checked(Event::composed(events.collect()))
     }
 
     /// From JSON in the shape of `dp_accounting.DpEvent.to_named_tuple`.
