@@ -6,6 +6,7 @@ mod common;
 mod follow;
 
 mod boundary;
+mod chains;
 mod contribution;
 mod estimators;
 mod hessian;
@@ -18,6 +19,7 @@ mod prefix_estimator;
 mod projection;
 mod regularized;
 mod row_averages;
+mod score_saddle;
 mod slopes;
 mod smoothed;
 mod smoothed_means;

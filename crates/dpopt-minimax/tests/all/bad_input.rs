@@ -3,8 +3,6 @@
 //! Two lines have no place here. A projection that is none: a `Domain` is one of a few sets, with exact projections (`dpopt-linalg`). A Hessian
 //! that is not symmetric: what is released is a packed triangle.
 
-mod common;
-
 use dpopt_linalg::Domain;
 use dpopt_minimax::{
     Allowance, Budget, CertifyError, GdaPlan, NoObserver, PassEstimate, Plan, PlanError,
@@ -18,7 +16,7 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon};
 
-use common::unit;
+use crate::common::unit;
 
 const RECORDS: u64 = 50_000;
 

@@ -3,8 +3,6 @@
 //! Random numbers have fixed seeds: a constant is refuted or not, always. The least shares that
 //! must be attained follow from what each page says about where the constant is attained.
 
-mod attack;
-
 use dpopt_certify::{GoldsteinSettings, SecondOrderSettings, goldstein, second_order};
 use dpopt_theory::{
     Audited, GoldsteinProblem as _, LogPeriodic, Logarithm, Majority, Power, Probe, Problem,
@@ -14,7 +12,7 @@ use dpopt_theory::{
 
 use dpopt_oracle::Glm;
 
-use attack::audit;
+use crate::attack::audit;
 
 use Audited::{
     HessianFrobenius, HessianLipschitz, InitialGap, Kl, Lipschitz, Range, Smoothness, WeakConvexity,

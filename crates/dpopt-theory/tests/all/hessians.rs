@@ -2,8 +2,6 @@
 //!
 //! Normal deviates are compared at 6 standard deviations (2e-9), at fixed seeds.
 
-mod attack;
-
 use dpopt_linalg::Design;
 use dpopt_oracle::query::{HessianMatrix, unpack_symmetric};
 use dpopt_oracle::{AskError, Examples, Glm, Oracle, PrivateData, PrivateMean};
@@ -16,7 +14,7 @@ use dpopt_theory::{
     WeightedRecords, Wells,
 };
 
-use attack::audit;
+use crate::attack::audit;
 
 use Audited::{
     HessianFrobenius, HessianLipschitz, InitialGap, Lipschitz, Smoothness, WeakConvexity,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dpopt_minimax::SOLVERS;
 
-const PAGE: &str = include_str!("../../../docs/solvers.md");
+const PAGE: &str = include_str!("../../../../docs/solvers.md");
 
 #[test]
 fn the_table_of_solvers_is_the_registry() {

@@ -3,15 +3,13 @@
 //! As in the tests of the other families, seeds are fixed, and the least share of a constant that must be attained follows
 //! from where its page says that it is attained.
 
-mod attack;
-
 use dpopt_oracle::{Differentiable as _, Loss as _};
 use dpopt_theory::{
     Answer, Audited, CellSquares, DesignError, Probe, Problem as _, Product, Profile as _, Radial,
     RidgeLogistic, Sines, Softplus, TiltedPower,
 };
 
-use attack::audit;
+use crate::attack::audit;
 
 use Audited::{HessianLipschitz, InitialGap, Kl, Lipschitz, Smoothness, WeakConvexity};
 

@@ -1,7 +1,5 @@
 //! Runs on samples beside other releases: the composition, and not a sum of squares; rgda on samples.
 
-mod common;
-
 use std::ops::ControlFlow;
 
 use dpopt_linalg::Domain;
@@ -15,7 +13,7 @@ use dpopt_privacy::{
     Accountant, Adjacency, Curator, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate, Spend,
 };
 
-use common::unit;
+use crate::common::unit;
 
 const RELATIONS: [Adjacency; 3] = [
     Adjacency::ReplaceOne,

@@ -1,7 +1,5 @@
 //! Gradient descent ascent: its rule by hand, and that its dual settles.
 
-mod common;
-
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, Domain};
@@ -14,7 +12,7 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon};
 
-use common::unit;
+use crate::common::unit;
 
 fn budget(epsilon: f64) -> Budget {
     Budget {

@@ -6,7 +6,7 @@ use dpopt_certify::LIBRARY;
 use dpopt_privacy::Adjacency;
 use dpopt_theory::audit::Registry;
 
-const PAGE: &str = include_str!("../../../docs/solvers.md");
+const PAGE: &str = include_str!("../../../../docs/solvers.md");
 
 #[test]
 fn the_table_of_the_library_is_the_registries() {

@@ -1,0 +1,5 @@
+//! Evaluations and tuning through the public door.
+
+mod evaluations;
+mod hold_out;
+mod tuning;
