@@ -158,10 +158,12 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
 
     /// Uses up to `threads` threads, 256 at most: the calling one and a pool that is started here and lives as long
     /// as this. Results do not depend on their number, to the bit. A pass that is too small to gain is not split;
-    /// where the system has no more threads to give, the calling one does all the work.
+    /// where the system has no more threads to give, the calling one does all the work. The noise of long sums is drawn by
+    /// as many.
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Threads::new(threads.get());
+        self.curator_mut().set_threads(threads);
         self
     }
 

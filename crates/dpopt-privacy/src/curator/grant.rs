@@ -332,7 +332,7 @@ impl Curator {
             noisy = seat.sum(facts, exact, noisy);
         }
         let step = release.bound.step();
-        Ok(noisy.iter().map(|&k| k as f64 * step).collect())
+        Ok(noisy.iter().map(|&k| ticket::real(k, step)).collect())
     }
 
     /// As [`Curator::price_of_any_size`], from no more records than a sum can hold.

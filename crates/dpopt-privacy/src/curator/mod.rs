@@ -131,8 +131,13 @@ impl Curator {
     /// depend on it.
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = threads;
+        self.set_threads(threads);
         self
+    }
+
+    /// As [`Curator::with_threads`], for a curator that is in use.
+    pub fn set_threads(&mut self, threads: NonZeroUsize) {
+        self.threads = threads;
     }
 
     /// Charges this curator's runs to a budget that several runs share.

@@ -284,7 +284,7 @@ impl Prefix {
             let exact = integers.iter().map(|&x| i128::from(x)).collect();
             *released = seat.step(*number, reads, exact, released.to_vec());
         }
-        Ok(released.iter().map(|&k| k as f64 * step).collect())
+        Ok(released.iter().map(|&k| ticket::real(k, step)).collect())
     }
 
     /// What a step is taken over.
