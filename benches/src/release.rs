@@ -7,7 +7,7 @@ use dpopt_linalg::{Design, Packed, Row};
 use dpopt_oracle::query::{Directions, Frames, Slopes, SmoothedGradient, smoothed_gradient_bound};
 use dpopt_oracle::{
     Activation, AskError, Differentiable, Example, Examples, Glm, Head, Loss, Mlp, PrivateData,
-    PrivateGradient, PrivateMean,
+    PrivateGradient, PrivateMean, Softmax,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend, Which};
 
@@ -97,6 +97,47 @@ pub fn images(records: usize) -> Result<PrivateData, Failure> {
         Adjacency::ReplaceOne,
         None,
     )?)
+}
+
+/// Made-up one-hot rows: `fields` ones, each in a range of columns of its own, over sqrt(fields); labels 1 and -1.
+///
+/// # Errors
+/// Those of [`PrivateData::new`].
+pub fn one_hot(records: usize, columns: usize, fields: usize) -> Result<PrivateData, Failure> {
+    let mut number = numbers(1);
+    let width = columns / fields;
+    let mut design = Design::one_hot(columns, (1.0 / fields as f64).sqrt() as f32)?;
+    let mut ones = vec![0; fields];
+    for _ in 0..records {
+        for (field, one) in ones.iter_mut().enumerate() {
+            // Squared: some categories are frequent.
+            let category = (number() * number()).abs() * width as f64;
+            *one = (field * width + category as usize) as u32;
+        }
+        design.push_ones(&ones)?;
+    }
+    let labels = (0..records).map(|_| number().signum() as f32).collect();
+    let norm = ClipNorm::new(1.0)?;
+    Ok(PrivateData::made_up(
+        design,
+        labels,
+        norm,
+        Adjacency::ReplaceOne,
+        None,
+    )?)
+}
+
+/// Releases of the clipped gradient of multinomial regression in ten classes, as [`logistic`].
+///
+/// # Errors
+/// Those of the estimator.
+pub fn softmax(
+    data: &PrivateData,
+    threads: NonZeroUsize,
+) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
+    let loss = Softmax::new(SIZES[2]).ok_or("too few classes")?;
+    let point = (0..SIZES[0] * SIZES[2]).map(|j| (j as f64).sin());
+    gradient(data, loss, point.collect(), threads)
 }
 
 /// Releases of the clipped gradient of logistic regression: each call makes one and returns its first coordinate.

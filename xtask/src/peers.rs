@@ -138,11 +138,12 @@ fn finish(program: &str, command: &mut Command) -> Result<Vec<u8>, PeersError> {
     }
 }
 
-/// What was printed, for people.
+/// What was printed, for people: times of ours and of theirs over ours, with the range of all rounds but the lowest and the
+/// highest tenth. Where one is in that range nothing is claimed.
 pub(crate) fn table(all: &[Value]) -> Result<String, PeersError> {
     let mut out = format!(
-        "{:<44} {:>12} {:>12} {:>8}\n",
-        "", "median", "fastest", "ours"
+        "{:<48} {:>12} {:>12}  theirs over ours\n",
+        "", "median", "fastest"
     );
     let missing = |what: &str| PeersError::Output {
         why: format!("a row without `{what}`"),
@@ -153,17 +154,30 @@ pub(crate) fn table(all: &[Value]) -> Result<String, PeersError> {
             let id = row["id"].as_str().ok_or_else(|| missing("id"))?;
             let number = |name: &str| row[name].as_f64().ok_or_else(|| missing(name));
             out += &format!(
-                "{id:<44} {:>9.3} ms {:>9.3} ms {:>7.2}x\n",
+                "{id:<48} {:>9.3} ms {:>9.3} ms",
                 1e3 * number("seconds")?,
                 1e3 * number("fastest")?,
-                number("ratio")?
             );
+            if row["version"] != "this" {
+                out += &format!(
+                    " {:>7.2}x  {:.2} to {:.2}",
+                    number("ratio")?,
+                    number("low")?,
+                    number("high")?
+                );
+                out += if row["claim"] == true {
+                    ""
+                } else {
+                    "  no claim"
+                };
+            }
+            out.push('\n');
         }
         for word in ["skipped", "failed"] {
             for row in list(word)? {
                 let id = row["id"].as_str().ok_or_else(|| missing("id"))?;
                 let reason = row["reason"].as_str().ok_or_else(|| missing("reason"))?;
-                out += &format!("{id:<44} {word}: {reason}\n");
+                out += &format!("{id:<48} {word}: {reason}\n");
             }
         }
     }
@@ -187,12 +201,18 @@ mod tests {
 
     #[test]
     fn a_row_shows_its_ratio_and_what_is_missing_is_said() {
-        let row =
-            serde_json::json!({"id": "a/t1/numpy", "seconds": 0.02, "fastest": 0.01, "ratio": 2.5});
+        let row = |id: &str, claim: bool| {
+            serde_json::json!({"id": id, "version": "1", "seconds": 0.02, "fastest": 0.01, "ratio": 2.5,
+                "low": 0.75, "high": 4.0, "claim": claim})
+        };
         let gone = serde_json::json!({"id": "a/t1/jax", "reason": "jax is not installed"});
-        let all = [serde_json::json!({"rows": [row], "skipped": [gone], "failed": []})];
+        let all = [
+            serde_json::json!({"rows": [row("a/t1/sum/numpy", true), row("b", false)], "skipped": [gone], "failed": []}),
+        ];
         let text = table(&all).expect("a table");
-        assert!(text.contains("20.000 ms") && text.contains("2.50x"));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].contains("20.000 ms") && lines[1].ends_with("2.50x  0.75 to 4.00"));
+        assert!(lines[2].ends_with("no claim"));
         assert!(text.ends_with("skipped: jax is not installed\n"));
         assert!(table(&[serde_json::json!({})]).is_err());
     }

@@ -47,6 +47,34 @@ impl UnitWeights {
         }
     }
 
+    /// The weights of `units` units, from the transposed matrix.
+    ///
+    /// # Shapes
+    /// `weights`: (k, p), the p weights of a unit beside each other.
+    ///
+    /// # Panics
+    /// As [`UnitWeights::new`].
+    #[must_use]
+    pub fn transposed(units: usize, weights: &[f64]) -> Self {
+        assert!(
+            units > 0 && weights.len().is_multiple_of(units),
+            "weights that fill rows, one row for each unit"
+        );
+        let (wide, inputs) = (units.div_ceil(LANES), weights.len() / units);
+        let mut chunks = vec![[0.0; LANES]; inputs * wide];
+        for (j, row) in weights.chunks_exact(inputs.max(1)).enumerate() {
+            for (c, w) in row.iter().enumerate() {
+                chunks[c * wide + j / LANES][j % LANES] = *w;
+            }
+        }
+        Self {
+            inputs,
+            units,
+            wide,
+            chunks,
+        }
+    }
+
     /// p.
     #[must_use]
     pub fn inputs(&self) -> usize {

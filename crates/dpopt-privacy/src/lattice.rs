@@ -12,6 +12,7 @@ mod products;
 mod row_bound;
 mod rows;
 mod squares;
+mod stacked;
 mod tails;
 mod weighted;
 

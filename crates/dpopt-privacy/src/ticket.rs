@@ -249,17 +249,6 @@ impl Hold {
     }
 }
 
-/// The number that stands `k` steps from zero. Few sums do not fit one word, and the conversion of two is slow; where one
-/// word holds them, both round to the same number.
-#[inline]
-pub(crate) fn real(k: i128, step: f64) -> f64 {
-    let number = match i64::try_from(k) {
-        Ok(k) => k as f64,
-        Err(_) => k as f64,
-    };
-    number * step
-}
-
 /// The integers of a sum, if it is one that was granted.
 pub(crate) fn sealed(
     sum: LatticeSum,

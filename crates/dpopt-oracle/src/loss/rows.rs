@@ -196,6 +196,56 @@ impl<const K: usize> Factors<K> for [UnitWeights; K] {
     }
 }
 
+/// Layers as [`UnitWeights`] whose weights of a unit lie beside each other in the point.
+pub(crate) struct Stacked(UnitWeights);
+
+impl Stacked {
+    /// # Shapes
+    /// `point`: (k, p).
+    pub(crate) fn new(units: usize, point: &[f64]) -> Self {
+        Self(UnitWeights::transposed(units, point))
+    }
+}
+
+impl<const K: usize> Factors<K> for [Stacked; K] {
+    fn width(&self) -> usize {
+        self.first().map_or(1, |weights| weights.0.units())
+    }
+
+    fn dense<T: Entry>(&self, rows: &[&[T]], out: [&mut [f64]; K], _: &mut Ahead<'_, T>) {
+        for (weights, out) in self.iter().zip(out) {
+            weights.0.products(rows, out);
+        }
+    }
+
+    fn sparse(&self, rows: &[SparseRow<'_>], out: [&mut [f64]; K]) {
+        for (weights, out) in self.iter().zip(out) {
+            weights.0.sparse_products(rows, out);
+        }
+    }
+
+    fn add_dense<T: Entry>(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[&[T]],
+        (multiples, _): (&[f64], &[f64]),
+        bounds: &[RowBound],
+        _: &mut Ahead<'_, T>,
+    ) {
+        sum.add_stacked_rows(rows, multiples, self.width(), bounds);
+    }
+
+    fn add_sparse(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[SparseRow<'_>],
+        (multiples, _): (&[f64], &[f64]),
+        bounds: &[RowBound],
+    ) {
+        sum.add_sparse_stacked_rows(rows, multiples, self.width(), bounds);
+    }
+}
+
 /// A point whose last coordinates are not those of columns: one product and one multiple for each row, and so many numbers behind it. Of more
 /// than one point, all have the same.
 pub(crate) struct Tailed<'a> {

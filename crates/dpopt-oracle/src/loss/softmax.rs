@@ -4,9 +4,11 @@ use dpopt_linalg::Row;
 use dpopt_privacy::LatticeSum;
 
 use super::glm::add_multiple;
+use super::outer::{hessian_changes, hessian_pass};
+use super::rows::{Stacked, linear_pass};
 use super::{Constants, Convexity, Differentiable, Loss, Momentum, Segment, TwiceDifferentiable};
 use crate::positions::Positions;
-use crate::records::{Example, Examples, Records};
+use crate::records::{Example, Examples};
 
 /// The softmax loss of K classes (convex).
 ///
@@ -175,16 +177,15 @@ impl Differentiable for Softmax {
         point: &[f64],
         sum: &mut LatticeSum,
     ) {
-        let mut left = vec![0.0; self.classes];
-        let mut matrix = vec![0.0; point.len()];
-        for i in positions.iter() {
-            let record = records.record(i);
-            self.products(record.row, point, &mut left);
-            residual(&mut left, self.class(record.label));
-            matrix.fill(0.0);
-            self.add_outer(&left, &record, &mut matrix);
-            sum.add_scaled(1.0, &matrix);
-        }
+        let scores = [Stacked::new(self.classes, point)];
+        linear_pass(records, &positions, scores, sum, |block| {
+            let [logits] = block.products;
+            let rows = logits.chunks_exact_mut(self.classes);
+            for (logits, label) in rows.zip(block.labels) {
+                residual(logits, self.class(*label));
+            }
+            block.multiples.copy_from_slice(logits);
+        });
     }
 
     /// A clipped gradient is a shortened (p - e_y), times x^T; so is a difference of two.
@@ -197,31 +198,29 @@ impl Differentiable for Softmax {
         momentum: Momentum,
         sum: &mut LatticeSum,
     ) {
-        let zeros = vec![0.0; self.classes];
-        let (mut logits, mut moves) = (zeros.clone(), zeros.clone());
-        let (mut before, mut after) = (zeros.clone(), zeros.clone());
-        let mut change = zeros;
-        let mut matrix = vec![0.0; segment.from.len()];
-        for i in positions.iter() {
-            let record = records.record(i);
-            let label = self.class(record.label);
-            self.products(record.row, segment.from, &mut logits);
-            self.products(record.row, segment.displacement, &mut moves);
-            before.copy_from_slice(&logits);
-            for ((after, z), dz) in after.iter_mut().zip(&logits).zip(&moves) {
-                *after = z + dz;
+        let scores =
+            [segment.from, segment.displacement].map(|point| Stacked::new(self.classes, point));
+        let mut before = vec![0.0; self.classes];
+        let mut change = before.clone();
+        linear_pass(records, &positions, scores, sum, |block| {
+            let [logits, moves] = block.products;
+            let rows = logits.chunks_exact_mut(self.classes);
+            let rows = rows.zip(moves.chunks_exact(self.classes));
+            let rows = rows.zip(block.multiples.chunks_exact_mut(self.classes));
+            for (i, ((logits, moves), after)) in rows.enumerate() {
+                let label = self.class(block.labels[i]);
+                before.copy_from_slice(logits);
+                for ((after, z), dz) in after.iter_mut().zip(&*logits).zip(moves) {
+                    *after = z + dz;
+                }
+                residual(&mut before, label);
+                residual(after, label);
+                if !momentum.subtract(after, &before, clip / block.norms[i]) {
+                    probability_change(logits, moves, &mut change);
+                    momentum.combine(after, &change);
+                }
             }
-            residual(&mut before, label);
-            residual(&mut after, label);
-            let cap = clip / record.norm;
-            if !momentum.subtract(&mut after, &before, cap) {
-                probability_change(&mut logits, &moves, &mut change);
-                momentum.combine(&mut after, &change);
-            }
-            matrix.fill(0.0);
-            self.add_outer(&after, &record, &mut matrix);
-            sum.add_scaled(1.0, &matrix);
-        }
+        });
     }
 }
 
@@ -234,16 +233,46 @@ impl TwiceDifferentiable for Softmax {
         direction: &[f64],
         out: &mut [f64],
     ) {
-        let mut p = vec![0.0; self.classes];
+        let mut logits = vec![0.0; self.classes];
         let mut moves = vec![0.0; self.classes];
-        self.products(record.row, point, &mut p);
+        let mut left = vec![0.0; self.classes];
+        self.products(record.row, point, &mut logits);
         self.products(record.row, direction, &mut moves);
-        probabilities(&mut p);
-        let mean: f64 = p.iter().zip(&moves).map(|(p, v)| p * v).sum();
-        for (p, v) in p.iter_mut().zip(&moves) {
-            *p *= v - mean;
-        }
-        self.add_outer(&p, &record, out);
+        bend(&mut logits, &moves, record.label, 1.0, &mut left);
+        self.add_outer(&left, &record, out);
+    }
+
+    fn add_hessian_vectors(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        point: &[f64],
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let scores = [point, direction].map(|point| Stacked::new(self.classes, point));
+        hessian_pass(records, &positions, scores, sum, bend);
+    }
+
+    fn add_hessian_changes(
+        &self,
+        records: &Examples,
+        positions: Positions<'_>,
+        (from, to): (&[f64], &[f64]),
+        direction: &[f64],
+        sum: &mut LatticeSum,
+    ) {
+        let scores = [from, to, direction].map(|point| Stacked::new(self.classes, point));
+        hessian_changes(records, &positions, scores, sum, bend);
+    }
+}
+
+/// Adds `times` (diag p - p p^T) moves; the logits become p.
+fn bend(logits: &mut [f64], moves: &[f64], _: f64, times: f64, out: &mut [f64]) {
+    probabilities(logits);
+    let mean: f64 = logits.iter().zip(moves).map(|(p, v)| p * v).sum();
+    for ((out, p), v) in out.iter_mut().zip(&*logits).zip(moves) {
+        *out += times * p * (v - mean);
     }
 }
 
@@ -313,6 +342,8 @@ mod tests {
     use dpopt_privacy::ClipNorm;
 
     use dpopt_testkit::uniforms;
+
+    use crate::records::Records;
 
     use super::super::laws::{
         changes, gradients_and_constants, hessian, passes, second_derivatives,

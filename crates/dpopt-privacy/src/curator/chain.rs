@@ -127,7 +127,7 @@ impl Curator {
                 noise: &ticket.noise,
                 bound: ticket.bound,
             };
-            curator.release_integers(&release, std::mem::take(&mut *exact))
+            curator.release_integers(&release, &exact)
         })
     }
 

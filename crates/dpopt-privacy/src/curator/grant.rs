@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::lattice::{Bound, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS, SensitivityClaim};
-use crate::noise::{Purpose, RoundedGaussian, StreamId};
+use crate::noise::{Purpose, RoundedGaussian, StreamId, of_steps};
 use crate::order::Numbering;
 use crate::refused::Refused;
 use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
@@ -221,7 +221,7 @@ impl Curator {
                 noise,
                 bound: *bound,
             };
-            curator.release_integers(&release, wide(&integers))
+            curator.release_integers(&release, &integers)
         })
     }
 
@@ -270,7 +270,7 @@ impl Curator {
                 bound,
             };
             let norm = bound.norm_in_steps(part(&integers, &within), part(shift, &within));
-            let released = curator.release_integers(&release, vec![norm])?;
+            let released = curator.release_integers(&release, &[norm])?;
             Ok(released.first().copied().unwrap_or(0.0))
         })
     }
@@ -303,36 +303,37 @@ impl Curator {
                 noise,
                 bound: claim.bound(),
             };
-            curator.release_integers(&release, wide(&claim.integers(output)))
+            curator.release_integers(&release, &claim.integers(output))
         })
     }
 
-    pub(super) fn release_integers(
+    pub(super) fn release_integers<T: Copy + Into<i128> + Sync>(
         &mut self,
         release: &Gaussian<'_>,
-        mut exact: Vec<i128>,
+        exact: &[T],
     ) -> Result<Vec<f64>, Refused> {
         let (price, noise) = (release.price, release.noise);
         let id = self.stream_id(Purpose::Noise)?;
         self.key.check_release(id, exact.len())?;
-        let recorded = self.replay.as_ref().map(|_| exact.clone());
         // Charged first: from here on nothing can fail.
         self.charge(&price.event, &price.account)?;
-        noise.add_release(&self.key, id, self.threads, &mut exact)?;
-        let mut noisy = exact;
-        if let (Some(seat), Some(exact)) = (&self.replay, recorded) {
-            let facts = Facts {
-                mechanism: release.mechanism,
-                reads: price.reads.clone(),
-                charged: price.event.clone(),
-                noise_steps: noise.scale(),
-                radius_steps: release.bound.radius() / release.bound.step(),
-                limit: self.sensitivity(release.mechanism, release.bound) / noise.scale(),
-            };
-            noisy = seat.sum(facts, exact, noisy);
-        }
         let step = release.bound.step();
-        Ok(noisy.iter().map(|&k| ticket::real(k, step)).collect())
+        let Some(seat) = &self.replay else {
+            return Ok(noise.release(&self.key, id, self.threads, exact, step)?);
+        };
+        let exact: Vec<i128> = exact.iter().map(|&k| k.into()).collect();
+        let mut noisy = exact.clone();
+        noise.add_release(&self.key, id, self.threads, &mut noisy)?;
+        let facts = Facts {
+            mechanism: release.mechanism,
+            reads: price.reads.clone(),
+            charged: price.event.clone(),
+            noise_steps: noise.scale(),
+            radius_steps: release.bound.radius() / release.bound.step(),
+            limit: self.sensitivity(release.mechanism, release.bound) / noise.scale(),
+        };
+        let noisy = seat.sum(facts, exact, noisy);
+        Ok(noisy.iter().map(|&k| of_steps(k, step)).collect())
     }
 
     /// As [`Curator::price_of_any_size`], from no more records than a sum can hold.
@@ -665,10 +666,6 @@ impl Curator {
 fn part<'a, T>(all: &'a [T], within: &Range<usize>) -> &'a [T] {
     let end = within.end.min(all.len());
     &all[within.start.min(end)..end]
-}
-
-fn wide(integers: &[i64]) -> Vec<i128> {
-    integers.iter().map(|&k| i128::from(k)).collect()
 }
 
 fn of_slice(slice: Slice, records: u64) -> Read {

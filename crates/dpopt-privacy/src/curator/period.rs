@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::event::Event;
 use crate::lattice::{Bound, LatticeSum};
-use crate::noise::{Purpose, RoundedGaussian, StreamId};
+use crate::noise::{Purpose, RoundedGaussian, StreamId, of_steps};
 use crate::prefix::{Participation, PeriodNoise, PrefixError, PrefixNoise};
 use crate::refused::Refused;
 use crate::replay::{ReplayedReads, Seat};
@@ -284,7 +284,7 @@ impl Prefix {
             let exact = integers.iter().map(|&x| i128::from(x)).collect();
             *released = seat.step(*number, reads, exact, released.to_vec());
         }
-        Ok(released.iter().map(|&k| ticket::real(k, step)).collect())
+        Ok(released.iter().map(|&k| of_steps(k, step)).collect())
     }
 
     /// What a step is taken over.

@@ -74,7 +74,7 @@ impl LatticeSum {
     }
 }
 
-fn check(rows: usize, multiples: &[f64], units: usize, bounds: &[RowBound]) {
+pub(super) fn check(rows: usize, multiples: &[f64], units: usize, bounds: &[RowBound]) {
     assert!(
         units > 0 && multiples.len() == rows * units && bounds.len() == rows,
         "as many multiples per row as units, and one bound"
@@ -82,7 +82,7 @@ fn check(rows: usize, multiples: &[f64], units: usize, bounds: &[RowBound]) {
 }
 
 /// A row whose entries can be visited.
-trait Visit: Copy {
+pub(super) trait Visit: Copy {
     /// Whether its outer products with `units` numbers have `dim` coordinates, as far as it can tell.
     fn fits(self, units: usize, dim: usize) -> bool;
     /// Column numbers and entries; zeros may be left out.
@@ -151,7 +151,11 @@ impl<R: Visit> Kernel for Products<'_, R> {
                         }
                     }
                 }
-                Multiple::Extreme => self.sum.add_extreme_product(row, multiples),
+                Multiple::Extreme => {
+                    let cell =
+                        |column: usize, j: usize| column.saturating_mul(units).saturating_add(j);
+                    self.sum.add_extreme_product(row, multiples, cell);
+                }
             }
         }
     }
@@ -181,7 +185,7 @@ impl Clip {
     /// With m' = m/u for a power of two u and |m'| >= 1, the whole is |m| times the outer product of a row with a vector no
     /// longer than 1, so that it is clipped as the row times |m| would be. |m| is rounded up.
     #[inline(always)]
-    fn spread(
+    pub(super) fn spread(
         self,
         weight: f64,
         multiples: &[f64],
@@ -212,9 +216,14 @@ impl Clip {
 }
 
 impl LatticeSum {
-    /// Adds an outer product whose factors are far apart in size.
+    /// Adds an outer product whose factors are far apart in size; `cell` says where the product of an entry and a multiple goes.
     #[cold]
-    fn add_extreme_product<R: Visit>(&mut self, row: R, multiples: &[f64]) {
+    pub(super) fn add_extreme_product<R: Visit>(
+        &mut self,
+        row: R,
+        multiples: &[f64],
+        cell: impl Fn(usize, usize) -> usize,
+    ) {
         let entries = || row.entries().map(|(_, x)| x);
         let longest = entries().fold(0.0f64, |most, x| most.max(x.abs()));
         let largest = multiples.iter().fold(0.0f64, |most, m| most.max(m.abs()));
@@ -229,10 +238,10 @@ impl LatticeSum {
         };
         let rows = products.chunks_exact(multiples.len());
         for ((column, _), products) in row.entries().zip(rows) {
-            let start = column.saturating_mul(multiples.len());
-            let cells = self.sum.iter_mut().skip(start);
-            for (cell, product) in cells.zip(products) {
-                *cell = cell.wrapping_add(scaling.round(*product));
+            for (j, product) in products.iter().enumerate() {
+                if let Some(cell) = self.sum.get_mut(cell(column, j)) {
+                    *cell = cell.wrapping_add(scaling.round(*product));
+                }
             }
         }
     }

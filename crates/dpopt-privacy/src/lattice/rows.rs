@@ -13,7 +13,7 @@ const GROUP: usize = 8;
 /// Half as many, for the end of a batch.
 const HALF: usize = GROUP / 2;
 /// Rows that are looked at before the first of them is added.
-const BATCH: usize = 64;
+pub(super) const BATCH: usize = 64;
 /// 2^-1000: a quotient below has lost digits, or is about to.
 pub(super) const SMALLEST: f64 = f64::from_bits(23 << 52);
 

@@ -131,8 +131,8 @@ impl Key {
     }
 }
 
-/// Calls `body` for every place of `out` with the source of its block, from up to `threads`
-/// threads.
+/// Calls `body` for every place of `out` with the source of its block and its index, from up to
+/// `threads` threads.
 ///
 /// Blocks do not depend on which thread fills them, so neither does the result. Where the
 /// system gives fewer threads, fewer are used.
@@ -144,7 +144,7 @@ pub(super) fn over_blocks<T: Send>(
     id: StreamId,
     threads: NonZeroUsize,
     out: &mut [T],
-    body: impl Fn(&mut BlockSource<'_>, &mut T) + Sync,
+    body: impl Fn(&mut BlockSource<'_>, usize, &mut T) + Sync,
 ) -> Result<(), NoiseError> {
     key.check_release(id, out.len())?;
     let runs = out.len().div_ceil(BLOCKS_AT_A_TIME * BLOCK_DRAWS);
@@ -157,11 +157,11 @@ pub(super) fn over_blocks<T: Send>(
             };
             for (block, places) in places.chunks_mut(BLOCK_DRAWS).enumerate() {
                 // In range, as the last block is.
-                let number = (run * BLOCKS_AT_A_TIME + block) as u32;
-                let mut source = BlockSource::new(key, id.block(number));
+                let number = run * BLOCKS_AT_A_TIME + block;
+                let mut source = BlockSource::new(key, id.block(number as u32));
                 for (draw, place) in places.iter_mut().enumerate() {
                     source.begin(draw as u64);
-                    body(&mut source, place);
+                    body(&mut source, number * BLOCK_DRAWS + draw, place);
                 }
             }
         }

@@ -102,7 +102,7 @@ impl DiscreteGaussian {
         sums: &mut [T],
     ) -> Result<(), NoiseError> {
         let table = Strips::get();
-        over_blocks(key, id, threads, sums, |source, sum| {
+        over_blocks(key, id, threads, sums, |source, _, sum| {
             sum.add_wrapping(self.draw(table, source));
         })
     }

@@ -92,7 +92,7 @@ impl DiscreteLaplace {
         threads: NonZeroUsize,
         sums: &mut [T],
     ) -> Result<(), NoiseError> {
-        over_blocks(key, id, threads, sums, |source, sum| {
+        over_blocks(key, id, threads, sums, |source, _, sum| {
             sum.add_wrapping(self.draw(source));
         })
     }

@@ -54,5 +54,6 @@ pub use discrete_laplace::DiscreteLaplace;
 pub use error::NoiseError;
 pub use float_gaussian::FloatGaussian;
 pub use purpose::Purpose;
+pub(crate) use rounded_gaussian::of_steps;
 pub use rounded_gaussian::{NoisySum, RoundedGaussian};
 pub use stream::{Key, KeyOrigin, KeyedStream, ReplayKeyForTests, StreamId, StreamIds};

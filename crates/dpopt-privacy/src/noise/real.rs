@@ -150,7 +150,7 @@ pub(crate) fn fill_long(
     out: &mut [i128],
 ) -> Result<(), NoiseError> {
     let table = Strips::get();
-    over_blocks(key, id, threads, out, |source, place| {
+    over_blocks(key, id, threads, out, |source, _, place| {
         let word = source.word();
         let (negative, head, digit) = match quick(word, table) {
             // No digit after the head was looked at yet.

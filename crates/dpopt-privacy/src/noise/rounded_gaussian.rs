@@ -172,9 +172,30 @@ impl RoundedGaussian {
         sums: &mut [T],
     ) -> Result<(), NoiseError> {
         let table = Strips::get();
-        over_blocks(key, id, threads, sums, |source, sum| {
+        over_blocks(key, id, threads, sums, |source, _, sum| {
             sum.add_wrapping(self.draw(table, source));
         })
+    }
+
+    /// The noisy numbers of a release: those of [`add_release`](Self::add_release) on `exact`, times `step`, in one pass.
+    ///
+    /// # Errors
+    /// As [`add_release`](Self::add_release).
+    pub(crate) fn release<T: Copy + Into<i128> + Sync>(
+        &self,
+        key: &Key,
+        id: StreamId,
+        threads: NonZeroUsize,
+        exact: &[T],
+        step: f64,
+    ) -> Result<Vec<f64>, NoiseError> {
+        let table = Strips::get();
+        let mut out = vec![0.0; exact.len()];
+        over_blocks(key, id, threads, &mut out, |source, index, place| {
+            let noisy = exact[index].into().wrapping_add(self.draw(table, source));
+            *place = of_steps(noisy, step);
+        })?;
+        Ok(out)
     }
 
     /// What the quick path says of `|z|` in `[head, head + 1]/2^55`.
@@ -268,6 +289,17 @@ impl RoundedGaussian {
             }
         }
     }
+}
+
+/// The number that stands `k` steps from zero. One word holds nearly every `k`, and the conversion of two is slow; where one does, both
+/// round to the same number.
+#[inline(always)]
+pub(crate) fn of_steps(k: i128, step: f64) -> f64 {
+    let number = match i64::try_from(k) {
+        Ok(k) => k as f64,
+        Err(_) => k as f64,
+    };
+    number * step
 }
 
 /// An integer to which noise can be added, modulo two to the number of its bits.
