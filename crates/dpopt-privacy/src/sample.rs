@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use zeroize::Zeroizing;
+
 use crate::adjacency::Adjacency;
 use crate::lattice::FixedBlocks;
 use crate::order::Numbering;
@@ -68,7 +70,8 @@ pub struct Sample {
 /// Which positions are read.
 pub(crate) enum Read {
     Range(Range<u64>),
-    Drawn(Vec<u32>),
+    /// Overwritten when dropped.
+    Drawn(Zeroizing<Vec<u32>>),
     Slice(Slice, Range<u64>),
 }
 

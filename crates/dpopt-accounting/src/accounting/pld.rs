@@ -40,6 +40,8 @@ mod plan;
 mod points;
 mod replaced;
 mod steps;
+mod sums;
+mod tilted;
 
 use crate::{Adjacency, Delta, Event};
 use compose::{Composed, Grid, Side};

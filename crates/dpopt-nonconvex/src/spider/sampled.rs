@@ -158,6 +158,18 @@ impl SampledSpiderBoostPlan {
         }
     }
 
+    /// As [`SampledSpiderBoostPlan::new`], on samples of fixed size, under replace-one, even where Poisson samples plan better.
+    ///
+    /// # Errors
+    /// As [`SampledSpiderBoostPlan::new`].
+    pub fn on_fixed_size(
+        facts: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
+        Self::sampling(facts, budget, max_steps, true)
+    }
+
     /// With samples of one kind.
     fn sampling(
         facts: &PublicFacts,

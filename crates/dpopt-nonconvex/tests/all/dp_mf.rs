@@ -195,6 +195,46 @@ fn no_square_root_leaves_less_noise_at_the_points() {
     }
 }
 
+/// The same where step sizes fall at the end: what is planned for that leaves no more noise than any of these, nor than what is planned
+/// without it.
+#[test]
+fn a_cool_down_is_part_of_the_workload() {
+    let mut gained = 0;
+    for (epochs, slices) in [(1, 24), (1, 64), (4, 16), (6, 4), (8, 8)] {
+        for (momentum, cool_down) in [(0.0, 0.5), (0.9, 0.3), (0.9, 1.0)] {
+            let len = (epochs * slices) as usize;
+            let cooling = (cool_down * len as f64).round();
+            let sizes: Vec<f64> = (0..len)
+                .map(|step| ((len - step) as f64 / (cooling + 1.0)).min(1.0))
+                .collect();
+            let w: Matrix = workload(len, momentum)
+                .into_iter()
+                .map(|row| row.iter().zip(&sizes).map(|(w, size)| w * size).collect())
+                .collect();
+            let settings = DpMfSettings {
+                cool_down,
+                ..settings(epochs, 10, momentum)
+            };
+            let facts = facts(4, 10 * slices);
+            let own = DpMfPlan::with_settings(&facts, &budget(1.0), settings, 1 << 20).unwrap();
+            let error = |c: &Matrix| mean_error(c, &w, worst_pattern(c, epochs, slices));
+            let own = error(&dense(tuned(&own), len));
+            let without = error(&dense(tuned(&plan(epochs, slices, momentum, None)), len));
+            let at = format!("{epochs} {slices} {momentum} {cool_down}: {own} {without}");
+            assert!(own <= without * (1.0 + 1e-3), "{at}");
+            gained += usize::from(own < 0.998 * without);
+            let root = |k: usize| -> f64 { (1..=k).map(|j| 1.0 - 0.5 / j as f64).product() };
+            for band in [1, slices as usize, len] {
+                let cut = |k: usize| if k < band { root(k) } else { 0.0 };
+                let other = error(&lower(len, cut));
+                assert!(own <= other * (1.0 + 1e-12), "{at} {band} {other}");
+            }
+        }
+    }
+    // A planner that leaves it out gains nothing.
+    assert!(gained >= 5, "{gained}");
+}
+
 /// Of the sums themselves tuning leaves less noise than the square root with the best number of bands does.
 #[test]
 fn tuning_beats_the_square_root_of_the_sums_over_epochs() {

@@ -95,7 +95,7 @@ impl Allocated {
         terms: AllocationTerms,
         positions: u64,
         stream: Option<KeyedStream>,
-    ) -> Result<Vec<u32>, Refused> {
+    ) -> Result<Zeroizing<Vec<u32>>, Refused> {
         if self.open.is_none() {
             let Allocation {
                 steps,
@@ -124,7 +124,7 @@ impl Allocated {
             });
         }
         let Some(open) = &mut self.open else {
-            return Ok(Vec::new());
+            return Ok(Zeroizing::default());
         };
         let at = open.next as usize;
         open.next += 1;
@@ -132,13 +132,21 @@ impl Allocated {
             (Some(from), Some(to)) => *from..*to,
             _ => 0..0,
         };
-        let mut read = open.places[range].to_vec();
+        let mut read = Zeroizing::new(open.places[range].to_vec());
         // The same for all steps, unless the caller goes on with other records.
         read.retain(|&place| u64::from(place) < positions);
         if open.next == open.terms.allocation.steps {
             self.open = None;
         }
         Ok(read)
+    }
+
+    /// The number of the allocation that the next step is of, and that of the step.
+    pub(super) fn place(&self) -> (u64, u64) {
+        match &self.open {
+            Some(open) => (self.drawn - 1, open.next),
+            None => (self.drawn, 0),
+        }
     }
 
     /// The allocation of this event was charged.

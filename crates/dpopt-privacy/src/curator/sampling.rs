@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use rand::Rng;
+use zeroize::Zeroizing;
 
 use crate::noise::digits::BitSource;
 use crate::noise::{Purpose, real};
@@ -47,21 +48,29 @@ impl Curator {
         &mut self,
         rate: SamplingRate,
         positions: Range<u64>,
-    ) -> Result<Vec<u32>, Refused> {
+    ) -> Result<Zeroizing<Vec<u32>>, Refused> {
         let mut stream = self.stream(Purpose::Sampling)?;
         let threshold = threshold(rate);
         let all = rate.get() >= 1.0;
-        let drawn: Vec<u32> = positions
-            .clone()
-            .filter(|_| all || stream.next_u64() < threshold)
-            .map(|i| i as u32)
-            .collect();
+        // Room for nearly every sample, so that no smaller buffer is left behind.
+        let mean = rate.get() * positions.clone().count() as f64;
+        let mut drawn = secret((mean + 8.0 * mean.sqrt()) as usize + 16);
+        drawn.extend(
+            positions
+                .clone()
+                .filter(|_| all || stream.next_u64() < threshold)
+                .map(|i| i as u32),
+        );
         Ok(self.replayed_sample(positions, drawn, false))
     }
 
     /// `size` of `records` positions, all subsets of that size being equally likely (Floyd's
     /// algorithm, with exactly uniform integers).
-    pub(super) fn draw_fixed_size(&mut self, size: u64, records: u64) -> Result<Vec<u32>, Refused> {
+    pub(super) fn draw_fixed_size(
+        &mut self,
+        size: u64,
+        records: u64,
+    ) -> Result<Zeroizing<Vec<u32>>, Refused> {
         let mut stream = self.stream(Purpose::Sampling)?;
         let mut drawn = BTreeSet::new();
         for last in records - size..records {
@@ -70,7 +79,9 @@ impl Curator {
                 drawn.insert(last as u32);
             }
         }
-        Ok(self.replayed_sample(0..records, drawn.into_iter().collect(), true))
+        let mut sorted = secret(drawn.len());
+        sorted.extend(drawn);
+        Ok(self.replayed_sample(0..records, sorted, true))
     }
 
     /// As [`Curator::draw_poisson`] from all records, of which at most `most` are kept, all sets of them being equally likely (reservoir
@@ -80,11 +91,11 @@ impl Curator {
         rate: SamplingRate,
         most: u32,
         records: u64,
-    ) -> Result<Vec<u32>, Refused> {
+    ) -> Result<Zeroizing<Vec<u32>>, Refused> {
         let mut stream = self.stream(Purpose::Sampling)?;
         let threshold = threshold(rate);
         let all = rate.get() >= 1.0;
-        let (mut kept, mut sampled) = (Vec::new(), 0_u64);
+        let (mut kept, mut sampled) = (secret(u64::from(most).min(records) as usize), 0_u64);
         for position in 0..records {
             if !all && stream.next_u64() >= threshold {
                 continue;
@@ -109,19 +120,28 @@ impl Curator {
         &mut self,
         terms: AllocationTerms,
         positions: u64,
-    ) -> Result<Vec<u32>, Refused> {
+    ) -> Result<Zeroizing<Vec<u32>>, Refused> {
         let stream = match self.allocated.begins() {
             true => Some(self.stream(Purpose::Sampling)?),
             false => None,
         };
+        let (allocation, place) = (terms.allocation, self.allocated.place());
         let drawn = self.allocated.step(terms, positions, stream)?;
+        if let Some(seat) = &self.replay {
+            seat.allocated(allocation, place, &drawn, positions);
+        }
         Ok(self.replayed_sample(0..positions, drawn, false))
     }
 
     /// The sample of an audited run, where there is one.
-    fn replayed_sample(&self, from: Range<u64>, drawn: Vec<u32>, fixed: bool) -> Vec<u32> {
+    fn replayed_sample(
+        &self,
+        from: Range<u64>,
+        mut drawn: Zeroizing<Vec<u32>>,
+        fixed: bool,
+    ) -> Zeroizing<Vec<u32>> {
         match &self.replay {
-            Some(seat) => seat.sample(from, drawn, fixed),
+            Some(seat) => Zeroizing::new(seat.sample(from, std::mem::take(&mut *drawn), fixed)),
             None => drawn,
         }
     }
@@ -131,4 +151,9 @@ impl Curator {
 /// integer below 2^64, or loses only bits under one, downwards.
 fn threshold(rate: SamplingRate) -> u64 {
     (rate.get() * 18_446_744_073_709_551_616.0) as u64
+}
+
+/// Positions that are overwritten when they are dropped; beyond this many they move, and what is left behind is not.
+fn secret(room: usize) -> Zeroizing<Vec<u32>> {
+    Zeroizing::new(Vec::with_capacity(room))
 }

@@ -176,4 +176,28 @@ pub enum Divergence {
         /// Records of the replayed draw.
         replayed: u64,
     },
+    /// The steps of an allocation do not hand each record out as often as it takes part.
+    #[error(
+        "step {step} of allocation {number} hands a record out {times} times in all, and {participations} were allocated"
+    )]
+    Allocation {
+        /// Number of the allocation.
+        number: u64,
+        /// The step after which that is so.
+        step: u64,
+        /// How often.
+        times: u64,
+        /// How often each record takes part.
+        participations: u64,
+    },
+    /// The steps of an allocation do not come one after the other.
+    #[error("step {step} of allocation {number} is handed out where step {expected} was due")]
+    OutOfTurn {
+        /// Number of the allocation.
+        number: u64,
+        /// The step.
+        step: u64,
+        /// The step that was due.
+        expected: u64,
+    },
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::event::Event;
 use crate::prefix::{PrefixNoise, squared_displacement};
 use crate::refused::Refused;
+use crate::which::Allocation;
 
 use super::{
     ChangedRecord, Divergence, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
@@ -74,6 +75,62 @@ pub(crate) struct Tape {
     sample_at: usize,
     open: Vec<Open>,
     divergence: Option<Divergence>,
+    handed: Handed,
+}
+
+/// How often the steps of the last allocation have handed out each position, the step that is due, and the number of the allocation.
+#[derive(Default)]
+struct Handed {
+    number: Option<u64>,
+    due: u64,
+    times: Vec<u64>,
+}
+
+impl Handed {
+    /// What is wrong with a step that hands out these positions of so many: an allocation is a partition of the records, each counted as often
+    /// as it takes part.
+    fn wrong(
+        &mut self,
+        of: Allocation,
+        (number, step): (u64, u64),
+        drawn: &[u32],
+        positions: u64,
+    ) -> Option<Divergence> {
+        if self.number != Some(number) {
+            *self = Self {
+                number: Some(number),
+                due: 0,
+                times: vec![0; positions as usize],
+            };
+        }
+        let expected = self.due;
+        self.due = step + 1;
+        if step != expected {
+            return Some(Divergence::OutOfTurn {
+                number,
+                step,
+                expected,
+            });
+        }
+        for &position in drawn {
+            match self.times.get_mut(position as usize) {
+                Some(times) => *times += 1,
+                None => self.times.push(u64::MAX),
+            }
+        }
+        let most = of.participations;
+        let last = step + 1 == of.steps;
+        let bad = |times: &&u64| **times > most || last && **times != most;
+        self.times
+            .iter()
+            .find(bad)
+            .map(|&times| Divergence::Allocation {
+                number,
+                step,
+                times,
+                participations: most,
+            })
+    }
 }
 
 /// A release of the replay: what is known so far.
@@ -191,6 +248,20 @@ impl Seat {
         drawn
     }
 
+    /// A step of an allocation hands out these positions of so many, before the changed record is put among them.
+    pub(crate) fn allocated(
+        &self,
+        of: Allocation,
+        place: (u64, u64),
+        drawn: &[u32],
+        positions: u64,
+    ) {
+        let mut tape = locked(&self.tape);
+        if let Some(wrong) = tape.handed.wrong(of, place, drawn, positions) {
+            tape.diverge(wrong);
+        }
+    }
+
     /// Records an entry, or compares it with the recorded one; what is released, and the
     /// displacement of the exact integers in a replay.
     fn pass(
@@ -252,10 +323,12 @@ impl Tape {
             sample_at: 0,
             open: Vec::new(),
             divergence: None,
+            handed: Handed::default(),
         }
     }
 
     pub(crate) fn rewind(&mut self) {
+        self.handed = Handed::default();
         self.at = 0;
         self.sample_at = 0;
         self.open.clear();
@@ -375,4 +448,53 @@ fn ends<'a>(numbers: impl Iterator<Item = &'a f64>) -> (f64, f64) {
             Some((low, high)) => Some((low.min(x), high.max(x))),
         })
         .unwrap_or((0.0, 0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the tape says of steps that hand out these positions of three records, as step and positions.
+    fn said(of: Allocation, steps: &[(u64, &[u32])]) -> Option<Divergence> {
+        let mut handed = Handed::default();
+        let all = steps.iter();
+        all.filter_map(|(step, drawn)| handed.wrong(of, (0, *step), drawn, 3))
+            .next()
+    }
+
+    #[test]
+    fn steps_that_are_no_partition_are_told() {
+        let once = Allocation::to_one_of(3);
+        let twice = Allocation {
+            steps: 3,
+            participations: 2,
+        };
+        assert_eq!(said(once, &[(0, &[1]), (1, &[]), (2, &[0, 2])]), None);
+        assert_eq!(
+            said(twice, &[(0, &[0, 1]), (1, &[1, 2]), (2, &[0, 2])]),
+            None
+        );
+        // Ended early: who is left has not taken part.
+        assert_eq!(said(once, &[(0, &[1]), (1, &[0])]), None);
+        let told = |of, steps: &[(u64, &[u32])], times| {
+            let said = said(of, steps);
+            let found = matches!(said, Some(Divergence::Allocation { times: t, .. }) if t == times);
+            assert!(found, "{said:?}");
+        };
+        // Twins: one record handed out twice, one of two never, a position that there is not.
+        told(once, &[(0, &[1]), (1, &[1]), (2, &[0, 2])], 2);
+        told(once, &[(0, &[1]), (1, &[]), (2, &[2])], 0);
+        told(twice, &[(0, &[0, 1]), (1, &[0, 1]), (2, &[0, 2])], 3);
+        told(once, &[(0, &[1, 3]), (1, &[]), (2, &[0, 2])], u64::MAX);
+        // A step that is handed out twice, or left out.
+        for steps in [[(0, [1]), (0, [2])], [(0, [1]), (2, [0])]] {
+            let steps = steps.map(|(step, drawn)| (step, drawn));
+            let steps: Vec<(u64, &[u32])> = steps.iter().map(|(s, d)| (*s, &d[..])).collect();
+            let said = said(once, &steps);
+            assert!(
+                matches!(said, Some(Divergence::OutOfTurn { .. })),
+                "{said:?}"
+            );
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! Claims about SpiderBoost with sampled variations, and the twins that must be caught.
 //!
-//! Poisson samples under add/remove and samples of fixed size under replace-one, over records that differ in slope and in curvature; otherwise as in `descent.rs`:
+//! Poisson samples under add/remove, what is planned under replace-one, and samples of fixed size there, over records that differ in slope and in curvature; otherwise as in `descent.rs`:
 //! the worst over a grid of ramp slopes of the mean over all points of a run, which is the expectation of the
 //! output's gradient norm given the run.
 
-use dpopt_nonconvex::{Plan as _, SampledSpiderBoostPlan};
+use dpopt_nonconvex::{Budget, Plan as _, PlanError, PublicFacts, SampledSpiderBoostPlan};
 use dpopt_privacy::Adjacency;
 
 use super::claim::{Axis, Claim, Design, Experiment, Measured, Trial};
@@ -20,20 +20,24 @@ const GAP: f64 = 0.5;
 const DIM: usize = 10;
 const MAX_STEPS: u64 = 100_000_000;
 
+type Planner = fn(&PublicFacts, &Budget, u64) -> Result<SampledSpiderBoostPlan, PlanError>;
+
 struct SampledExperiment {
     claim: Claim,
     rule: NoiseRule,
     adjacency: Adjacency,
+    planner: Planner,
     plans: Plans<SampledSpiderBoostPlan>,
 }
 
 /// The experiments of this file.
 pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
-    let new = |claim, rule, adjacency| -> Box<dyn Experiment> {
+    let new = |claim, rule, (adjacency, planner)| -> Box<dyn Experiment> {
         Box::new(SampledExperiment {
             claim,
             rule,
             adjacency,
+            planner,
             plans: Plans::new(),
         })
     };
@@ -52,17 +56,17 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     };
     let by_displacement = NoiseRule::Displacement;
     let mut all = Vec::new();
-    for (solver, adjacency) in [
-        ("sampled-spiderboost", Adjacency::AddRemove),
-        ("sampled-spiderboost-fixed-size", Adjacency::ReplaceOne),
+    let best: Planner = SampledSpiderBoostPlan::new;
+    let fixed: Planner = SampledSpiderBoostPlan::on_fixed_size;
+    let (one, two) = (Adjacency::AddRemove, Adjacency::ReplaceOne);
+    for (name, planned) in [
+        ("sampled-spiderboost", (one, best)),
+        ("sampled-spiderboost-replace-one", (two, best)),
+        ("sampled-spiderboost-fixed-size", (two, fixed)),
     ] {
-        all.push(new(
-            claim(&format!("{solver}/n")),
-            by_displacement,
-            adjacency,
-        ));
-        let control = claim(&format!("{solver}/lipschitz-noise")).control(NOT_BY_DISPLACEMENT);
-        all.push(new(control, NoiseRule::Lipschitz, adjacency));
+        all.push(new(claim(&format!("{name}/n")), by_displacement, planned));
+        let control = claim(&format!("{name}/lipschitz-noise")).control(NOT_BY_DISPLACEMENT);
+        all.push(new(control, NoiseRule::Lipschitz, planned));
     }
     all
 }
@@ -74,7 +78,7 @@ impl SampledExperiment {
             facts.lipschitz = (1.0 + SHARE) * BASE[0] + TILT;
             facts.smoothness = (1.0 + SHARE) * BASE[1];
             let budget = budget(1.0, DELTA)?;
-            Ok(SampledSpiderBoostPlan::new(&facts, &budget, MAX_STEPS)?)
+            Ok((self.planner)(&facts, &budget, MAX_STEPS)?)
         })
     }
 }

@@ -6,13 +6,12 @@
 
 use libm::{erfc, exp, expm1, log, sqrt};
 
-use super::allocation::{LONGEST, OUTSIDE, sum};
 use super::error::PldError;
 use super::points::Points;
+use super::tilted::{Lattice, POINTS};
 
 /// Distance of lattice points over the deviation of f, unless there would be more of them than the second number. Tuned.
 const FINENESS: f64 = 0.02;
-const POINTS: f64 = 32_768.0;
 /// Distance of the points of the curve over the deviation of the loss, and how it grows with the loss. Tuned.
 const SPACING: f64 = 0.06;
 const GROWTH: f64 = 0.02;
@@ -120,18 +119,10 @@ impl Query {
             });
         }
         let (first, masses) = self.masses(g, low, high);
-        let (start, entries, error) = sum(&masses, g, steps, scale)?;
-        let offset = start as f64 + t * first as f64;
-        let mut total = 0.0;
-        for (i, entry) in entries.iter().enumerate() {
-            let v = offset + i as f64;
-            if v > 0.0 {
-                total += v * (entry.max(0.0) + error);
-            }
-        }
+        let sum = Lattice { first, masses, g }.positive(steps, scale)?;
         // Ends of cells are good to some units, and so is a.
-        let rounding = 1e-12 * (g + self.a * OUTSIDE) + 1e-15;
-        Ok(total * g / t * (1.0 + 1e-12) + tail(far) * (1.0 + UNITS) + OUTSIDE + rounding)
+        let rounding = 1e-14 * (1.0 + self.a) * sum.probability;
+        Ok(sum.mean / t + tail(far) * (1.0 + UNITS) + rounding)
     }
 }
 
@@ -140,10 +131,10 @@ impl Query {
 pub(super) fn points(noise: f64, steps: u64, ln_above: f64) -> Result<Points, PldError> {
     let s = 0.5 / noise;
     let deviation = 2.0 * sqrt(expm1(s * s) / steps as f64);
-    if steps < 2 || !(deviation > 0.0 && deviation < LONGEST) {
+    if !(deviation > 0.0 && deviation < POINTS) {
         return Err(PldError::TooFine {
             cells: f64::INFINITY,
-            limit: LONGEST,
+            limit: POINTS,
         });
     }
     let mut curve: Vec<(f64, f64)> = Vec::new();

@@ -18,7 +18,7 @@ use dpopt_solver::{
 use super::check;
 use super::horizon::{Horizon, NO_RULE};
 use walk::Epochs;
-use workload::{Knots, MOMENTUM, Workload, bands};
+use workload::{COOL_DOWN, Knots, MOMENTUM, Workload, bands};
 
 pub use schedule::DpMfSchedule;
 
@@ -55,8 +55,6 @@ pub static DP_MF_SAMPLED: Solver = Solver {
     ..DP_MF
 };
 
-/// Over which share of the steps, at the end, the default plan's step size falls to zero.
-const COOL_DOWN: f64 = 0.0;
 /// Numbers of epochs that the default plan chooses from.
 const EPOCHS: [u64; 14] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 /// So much noise, over that of steps on all records, is worth passes that are saved. A choice.
@@ -100,7 +98,7 @@ pub struct DpMfSettings {
     pub step_size: f64,
     /// Heavy-ball momentum.
     pub momentum: f64,
-    /// Share of the steps, at the end, over which the step size falls to zero.
+    /// Share of the steps, at the end, over which the step size falls to zero. The factor is searched for it, as for the momentum.
     pub cool_down: f64,
     /// Per-record clip radius.
     pub clip: f64,
@@ -269,6 +267,7 @@ impl DpMfPlan {
             epochs,
             slices,
             momentum,
+            cool_down,
             sampled: sampling_rate.is_some(),
         };
         let (accountant, noise_multiplier) = match sampling_rate {
@@ -452,6 +451,7 @@ fn shape(plain_steps: f64, max_steps: u64, facts: &PublicFacts) -> (u64, u64) {
                 epochs,
                 slices,
                 momentum: MOMENTUM,
+                cool_down: COOL_DOWN,
                 sampled: false,
             };
             let band = bands(slices, facts.dim);

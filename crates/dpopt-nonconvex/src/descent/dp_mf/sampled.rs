@@ -4,7 +4,7 @@ use dpopt_privacy::{Event, NoiseMultiplier, SamplingRate};
 use dpopt_solver::{Budget, PlanError, PublicFacts};
 
 use super::super::dp_sgd::rate_for;
-use super::workload::{Knots, MOMENTUM, Workload, bands};
+use super::workload::{COOL_DOWN, Knots, MOMENTUM, Workload, bands};
 
 /// Slices and cycles through them.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +49,7 @@ pub(super) fn shape(
                 epochs: cycles,
                 slices,
                 momentum: MOMENTUM,
+                cool_down: COOL_DOWN,
                 sampled: true,
             };
             let error = workload.error(&Knots::square_root(bands(slices, facts.dim), MOMENTUM));

@@ -32,6 +32,13 @@ pub struct DpMfSchedule {
     pub output: OutputRule,
 }
 
+/// A step's size over that of the first, the steps counted from 0: over the last share of them it falls to zero on a line.
+pub(super) fn cooled(step: u64, steps: u64, cool_down: f64) -> f64 {
+    let cooling = (cool_down * steps as f64).round();
+    let left = steps.saturating_sub(step) as f64;
+    (left / (cooling + 1.0)).min(1.0)
+}
+
 impl DpMfSchedule {
     /// Number of steps, k m.
     #[must_use]
@@ -61,10 +68,7 @@ impl DpMfSchedule {
     /// The step size of a step, counted from 0.
     #[must_use]
     pub fn step_size_at(&self, step: u64) -> f64 {
-        let steps = self.steps();
-        let cooling = (self.cool_down * steps as f64).round();
-        let left = steps.saturating_sub(step) as f64;
-        self.step_size * (left / (cooling + 1.0)).min(1.0)
+        self.step_size * cooled(step, self.steps(), self.cool_down)
     }
 
     /// Records of a slice, of so many records in all: the first slices hold one more where they don't come out even.

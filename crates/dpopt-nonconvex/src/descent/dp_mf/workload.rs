@@ -1,13 +1,18 @@
 //! What correlated noise does to the points of a walk with momentum, and the factor for which that is least.
 //!
 //! A walk that moves by eta times the heavy-ball mean of the steps' sums is at -eta W g after them, with
-//! W(x) = 1/((1 - x)(1 - beta x)) as a power series. Under a Toeplitz factor C its noise is eta W C^-1 w. Here C is a
+//! W(x) = 1/((1 - x)(1 - beta x)) as a power series. Under a Toeplitz factor C its noise is eta W C^-1 w; where step sizes fall at
+//! the end, each of the last columns of W is times its own. Here C is a
 //! [`TunedFactor`], on lines between its places, so that C^-1 takes one sum for each line and not one for each coefficient.
 
 use dpopt_privacy::TunedFactor;
 
+use super::schedule::cooled;
+
 /// Momentum of the default plans: the usual one.
 pub(super) const MOMENTUM: f64 = 0.9;
+/// Over which share of the steps, at the end, the default plan's step size falls to zero.
+pub(super) const COOL_DOWN: f64 = 0.0;
 /// Most numbers that the noise keeps: bands times coordinates, of 16 bytes each.
 const KEPT: u64 = 1 << 26;
 
@@ -17,12 +22,17 @@ pub(super) fn bands(slices: u64, dim: usize) -> u64 {
     slices.min(kept).clamp(1, TunedFactor::MAX_BAND)
 }
 
-/// Sums over so many slices, again in each of so many epochs, under momentum.
+/// Products that the noise of cooled steps may take: beyond, of every so-manieth column.
+const COOLED: usize = 1 << 19;
+
+/// Sums over so many slices, again in each of so many epochs, under momentum and a cool-down.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Workload {
     pub(super) epochs: u64,
     pub(super) slices: u64,
     pub(super) momentum: f64,
+    /// Share of the steps, at the end, over which step sizes fall to zero.
+    pub(super) cool_down: f64,
     /// Whether slices are sampled: then the noise is scaled to one sample of a record, and not to all its epochs.
     pub(super) sampled: bool,
 }
@@ -119,7 +129,9 @@ impl Workload {
         // Sums of the first column of B = 1/((1 - x) C): b_m = sum of d_k b_(m-k).
         let mut sums = Vec::with_capacity(len + 1);
         sums.push(0.0);
-        let (mut moved, mut mean, mut last) = (0.0, 0.0, 0.0);
+        let (cooling, plain) = self.cooling();
+        let mut moved: Vec<f64> = Vec::with_capacity(plain);
+        let (mut mean, mut last) = (0.0, 0.0);
         for m in 0..len {
             let b = if m == 0 {
                 1.0
@@ -132,15 +144,68 @@ impl Workload {
                     .sum()
             };
             sums.push(sums[m] + b);
-            moved = self.momentum * moved + b;
-            last += moved * moved;
-            mean += moved * moved * (len - m) as f64 / len as f64;
+            if m < plain {
+                let x = self.momentum * moved.last().copied().unwrap_or(0.0) + b;
+                moved.push(x);
+                last += x * x;
+                mean += x * x * (plain - m) as f64 / len as f64;
+            }
+        }
+        if cooling > 0 {
+            let cooled = self.cooled(&sums, &moved, (cooling, plain));
+            last = cooled.last;
+            mean += cooled.mean;
         }
         let square = self.squared_sensitivity(&c);
         Error {
             mean: square * mean,
             last: square * last,
         }
+    }
+
+    /// Steps with smaller and smaller step sizes, and the ones before.
+    fn cooling(&self) -> (usize, usize) {
+        let len = self.steps() as usize;
+        let cooling = ((self.cool_down * len as f64).round() as usize).min(len);
+        (cooling, len - cooling)
+    }
+
+    /// What the points of the cooled steps have, before the factor's sensitivity: their part of the mean, and the last one. `sums` are those
+    /// of the first column of B, `moved` the points before.
+    fn cooled(&self, sums: &[f64], moved: &[f64], (cooling, plain): (usize, usize)) -> Error {
+        let len = cooling + plain;
+        let sizes: Vec<f64> = (plain..len)
+            .map(|step| cooled(step as u64, len as u64, self.cool_down))
+            .collect();
+        // The first column of C^-1: what a step moves by.
+        let b = |m: usize| sums[m + 1] - sums[m];
+        let column: Vec<f64> = (0..len)
+            .map(|m| if m == 0 { b(0) } else { b(m) - b(m - 1) })
+            .collect();
+        let together = (len * cooling).div_ceil(COOLED).max(1);
+        let mut all = Error {
+            mean: 0.0,
+            last: 0.0,
+        };
+        // Noise that was drawn for step j, in each of the points: columns that are beside each other are much alike.
+        for from in (0..len).step_by(together) {
+            let columns = together.min(len - from);
+            let j = from + columns / 2;
+            let (mut x, mut v) = (0.0, 0.0);
+            if let Some(age) = plain.checked_sub(j + 1) {
+                x = moved[age];
+                v = x - age.checked_sub(1).map_or(0.0, |before| moved[before]);
+            }
+            let mut squares = 0.0;
+            for t in j.max(plain)..len {
+                v = self.momentum * v + sizes[t - plain] * column[t - j];
+                x += v;
+                squares += x * x;
+            }
+            all.mean += columns as f64 * squares / len as f64;
+            all.last += columns as f64 * x * x;
+        }
+        all
     }
 
     /// Of the participations 0, b, 2b, ...: what the curator computes of the rounded coefficients.
@@ -166,10 +231,12 @@ impl Workload {
     /// 1/mu.
     pub(super) fn relative(&self, error: &Error) -> f64 {
         let len = self.steps();
-        let beta = self.momentum;
-        // How far steps of length 1 go: each record has a share of epochs/len in it.
-        let left = (1.0 - beta.powf(len as f64)) * beta / (1.0 - beta);
-        let reach = (len as f64 - left) / (1.0 - beta);
+        // How far steps of length 1, less what they are cooled by, go: each record has a share of epochs/len in it.
+        let (mut reach, mut velocity) = (0.0, 0.0);
+        for step in 0..len {
+            velocity = self.momentum * velocity + cooled(step, len, self.cool_down);
+            reach += velocity;
+        }
         error.last.sqrt() * len as f64 / (self.epochs as f64 * reach)
     }
 
