@@ -93,6 +93,16 @@ class PrivateSteps:
         self._left -= 1
         return np.arange(self._records) if positions is None else positions
 
+    @property
+    def left(self):
+        """Steps that are paid for and were not drawn."""
+        return self._left
+
+    @property
+    def pending(self):
+        """Whether a step was drawn and is not released."""
+        return self._native.pending()
+
     def add(self, gradients):
         """Adds gradients, rows in the order of the positions; in as many calls as memory asks for."""
         gradients = numbers(gradients, "gradients")
