@@ -1,8 +1,7 @@
 """Networks: against closed forms, other accountants, autograd of one record alone. Tests of laws state their false alarm rate."""
 
-import copy
-import os
-import pickle
+import pathlib
+import re
 
 import dpopt
 import numpy as np
@@ -389,3 +388,13 @@ def test_records_of_any_shape():
     for sample in loader:
         assert set(sample.reveal()) == {"x", "weight", "y"}
         private.step()
+
+
+def test_the_page_runs_as_printed():
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0, 1, (300, 3))
+    scope = {"low": np.zeros(3), "high": np.ones(3), "X": rows, "y": np.where(rows[:, 0] > 0.5, "yes", "no"), "X_new": rows[:5]}
+    page = pathlib.Path(__file__).parents[3] / "docs/python.md"
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+        exec(block, scope)
+    assert scope["optimizer"].guarantee().epsilon <= 3.0

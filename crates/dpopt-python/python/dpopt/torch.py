@@ -4,6 +4,7 @@ torch works out one gradient for each record; who is drawn, the clip, the exact 
 :class:`dpopt.PrivateSteps`. The argument is in ``docs/privacy/torch.md``.
 """
 
+import contextlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -67,7 +68,7 @@ def make_private(
     public_records = maybe(count, "public_records", public_records, 1)
     schedule = Schedule.of(records=public_records or records, batch_size=batch_size, epochs=epochs, steps=steps)
     chunk = chunk_rows(batch_size, task.dim) if chunk is None else count("chunk", chunk, 1, 2**20)
-    task.try_on_zeros(chunk)
+    task.try_out(chunk)
     private = PrivateSteps(
         records=records,
         dim=task.dim,
@@ -277,7 +278,8 @@ class _Task:
         # What a layer draws is drawn once and serves all records: a mask that depended on a record's place would depend on who else is there.
         torch.manual_seed(seed)
         of = vmap(grad(self._of_one), in_dims=(None, None, 0), randomness="same")
-        found = of(point, fixed, [leaf.to(self.device) for leaf in leaves])
+        with _nothing_kept(self.model, self._criterion, self._loss):
+            found = of(point, fixed, [leaf.to(self.device) for leaf in leaves])
         flat = torch.cat([found[name].reshape(len(leaves[0]), -1) for name in self.parameters], dim=1)
         return flat.detach().cpu().numpy().astype(self.dtype, copy=False)
 
@@ -302,17 +304,39 @@ class _Task:
         rows[~whole] = 0.0
         return rows[: len(positions)]
 
-    def try_on_zeros(self, rows):
-        """Whether it runs at all: on zeros of the shape of a record, as no record is to be an error later."""
+    def try_out(self, rows):
+        """Whether it runs at all, and keeps nothing of a record: on made-up ones of the shape of the first, as no record is to be an error."""
+        zeros = self.records.zeros(rows)
+        # Another class or word may not be there.
+        others = [torch.rand(leaf.shape).to(leaf.dtype) if leaf.is_floating_point() else torch.ones_like(leaf) for leaf in zeros]
+        half = [other if other.is_floating_point() else leaf for leaf, other in zip(zeros, others)]
         with _seeds(self.device):
             try:
-                self.gradients(self.records.zeros(rows), 0)
+                before = self.gradients(zeros, 0)
             except DPUserError:
                 raise
             except Exception as error:
-                raise DPUserError(
-                    f"torch.func can't take the gradient of one record (tried on {rows} records of zeros): {error}"
-                ) from error
+                raise DPUserError(f"torch.func can't take the gradient of one record (tried on {rows} records of zeros): {error}") from error
+            for other in (others, half):
+                try:
+                    self.gradients(other, 1)
+                except Exception:
+                    continue
+            if not np.array_equal(before, self.gradients(zeros, 0), equal_nan=True):
+                raise DPUserError("a layer or the loss keeps something of the records it saw: the same made-up records had other gradients later")
+
+
+@contextlib.contextmanager
+def _nothing_kept(*modules):
+    """What layers set in themselves meanwhile is undone: it tells of records, and would meet those that come later."""
+    layers = [layer for module in modules if isinstance(module, nn.Module) for layer in module.modules()]
+    before = [dict(vars(layer)) for layer in layers]
+    try:
+        yield
+    finally:
+        for layer, values in zip(layers, before):
+            vars(layer).clear()
+            vars(layer).update(values)
 
 
 def _seeds(device):
@@ -461,7 +485,4 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return f"PrivateOptimizer({self.original!r}, {self._run.left} of {self._run.schedule.steps} steps left)"
 
     def __reduce__(self):
-        return self._run.__reduce__()
-
-    def __getstate__(self):
         return self._run.__reduce__()
