@@ -36,7 +36,7 @@ const SHORT: Form = Form {
 const LONG: Form = Form {
     requirements: &["requirements.txt", "requirements-torch.txt"],
     folder: "python-torch",
-    tests: &["tests", "tests_torch"],
+    tests: &["tests", "tests_long"],
 };
 
 /// Tests the package. Without an interpreter it says so and passes: nothing else here needs one.
