@@ -43,10 +43,12 @@ def checked(*arguments):
 
 
 def test_the_stubs_are_those_of_the_package(tmp_path):
-    allowed = tmp_path / "allowed"
-    # What a fit sets is there after a fit. What is not public has no stub.
-    allowed.write_text("dpopt\\._tables\\..*\ndpopt\\._base\\..*\n")
-    done = checked("mypy.stubtest", "dpopt", "--ignore-missing-stub", "--concise", "--allowlist", str(allowed), "--ignore-unused-allowlist")
+    allowed, settings = tmp_path / "allowed", tmp_path / "mypy.ini"
+    # What a fit sets is there after a fit; what the estimators share has no stub of its own.
+    allowed.write_text("dpopt\\._tables\\.\\w+\\.\\w+_\ndpopt\\._base\\..*\n")
+    settings.write_text("[mypy]\ndisable_error_code = no-redef\n[mypy-sklearn.*]\nignore_missing_imports = True\n")
+    how = ["--ignore-missing-stub", "--concise", "--mypy-config-file", str(settings), "--allowlist", str(allowed), "--ignore-unused-allowlist"]
+    done = checked("mypy.stubtest", "dpopt", *how)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

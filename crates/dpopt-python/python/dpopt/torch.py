@@ -15,7 +15,7 @@ try:
     from torch.func import functional_call, grad, vmap
     from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset, default_collate
 except ImportError as missing:
-    raise ImportError("dpopt.torch needs PyTorch 2.2 or later: pip install torch. The rest of dpopt works without it") from missing
+    raise ImportError("dpopt.torch needs PyTorch 2.2 or later: pip install 'dpopt[torch]', or torch. The rest of dpopt works without it") from missing
 
 from ._schedule import Schedule, chunk_rows, chunks, split
 from ._steps import PrivateSteps
