@@ -1,6 +1,6 @@
 """Trains one perceptron by dpopt's estimator, by dpopt.torch and by Opacus, and a linear score by diffprivlib, on made-up records.
 
-usage: networks.py [--dpopt PROGRAM] [--epsilon E,...] [--records N] [--epochs N] [--runs N] [--only NAME,...]
+usage: networks.py [--dpopt PROGRAM] [--epsilon E,...] [--records N] [--epochs N] [--runs N] [--threads N] [--only NAME,...]
 
 Needs dpopt (the wheel), torch, opacus and diffprivlib. The same perceptron (20 inputs, 32 units, 2 classes), records (two halves of the plane
 of a made-up network, a tenth of the labels turned over), expected batch, epochs, clip and Adam for all networks, untuned. All but
@@ -11,7 +11,6 @@ calibration, in one process after imports; the command's are of the whole progra
 
 import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
@@ -67,7 +66,7 @@ def by_torch(x, y, epsilon, epochs):
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     model, optimizer, loader = make_private(
         model, optimizer, torch_data(x, y), torch.nn.CrossEntropyLoss(), max_grad_norm=CLIP, epsilon=epsilon, delta=DELTA, epochs=epochs,
-        adjacency="add-remove", public_records=len(x),
+        adjacency="add-remove", public_records=len(x), threads=torch.get_num_threads(),
     )  # fmt: skip
     for _ in range(epochs):
         for _ in loader:
@@ -98,10 +97,12 @@ def by_opacus(x, y, epsilon, epochs, mode="hooks"):
 
 def by_estimator(x, y, epsilon, epochs):
     import dpopt
+    import torch
 
     model = dpopt.PrivateClassifier(
-        epsilon, DELTA, adjacency="add-remove", records=len(x), bounds=(-1, 1), classes=[0, 1], hidden=(HIDDEN,), max_steps=epochs * len(x) // BATCH
-    )
+        epsilon, DELTA, adjacency="add-remove", records=len(x), bounds=(-1, 1), classes=[0, 1], hidden=(HIDDEN,), max_steps=epochs * len(x) // BATCH,
+        threads=torch.get_num_threads(),
+    )  # fmt: skip
     return model.fit(x, y).predict
 
 
@@ -131,7 +132,7 @@ def by_command(program, x, y, epsilon, epochs):
     subprocess.run(
         [program, "train", "--data", folder / "train.csv", "--schema", folder / "schema.toml", "--hidden", str(HIDDEN), "--epsilon", str(epsilon),
          "--delta", str(DELTA), "--adjacency", "add-remove", "--public-records", str(len(x)), "--max-steps", str(epochs * len(x) // BATCH),
-         "--out", folder / "model"],
+         "--threads", "1", "--out", folder / "model"],
         check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     seconds = time.perf_counter() - started
@@ -154,6 +155,7 @@ def main():
     asked.add_argument("--records", type=int, default=20_000)
     asked.add_argument("--epochs", type=int, default=10)
     asked.add_argument("--runs", type=int, default=3)
+    asked.add_argument("--threads", type=int, default=1)
     asked.add_argument("--only", default=",".join(NAMES))
     asked = asked.parse_args()
     warnings.simplefilter("ignore")
@@ -169,7 +171,7 @@ def main():
     import opacus  # noqa: F401
     import torch
 
-    torch.set_num_threads(os.cpu_count())
+    torch.set_num_threads(asked.threads)
     new, truth = records(10_000, 1)
     print("| method | epsilon | accuracy | seconds |\n| - | - | - | - |")
     for epsilon in map(float, asked.epsilon.split(",")):

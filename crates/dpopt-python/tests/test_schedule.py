@@ -36,10 +36,13 @@ def test_epochs_are_read_in_the_mean():
             Schedule.of(records=10, batch_size=5, **wrong)
 
 
-@pytest.mark.parametrize(("batch_size", "dim"), [(1, 1), (256, 10_000), (10_000, 10), (64, 10**9)])
+@pytest.mark.parametrize(("batch_size", "dim"), [(1, 1), (256, 10_000), (10_000, 10), (64, 10**9), (1000, 10**6)])
 def test_chunks_fit_into_memory(batch_size, dim):
-    rows = chunk_rows(batch_size, dim)
+    rows = chunk_rows(batch_size, 10**6, dim)
     assert rows >= 1 and (rows == 1 or 4 * rows * dim <= BYTES)
+    # Four deviations above what is expected: nearly all samples fit.
+    assert 4 * batch_size * dim > BYTES / 2 or rows >= batch_size + 4 * batch_size**0.5
+    assert chunk_rows(batch_size, batch_size, 1) == batch_size
 
 
 def test_chunks_have_each_position_once_and_in_turn():

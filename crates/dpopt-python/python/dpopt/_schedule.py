@@ -29,10 +29,11 @@ class Schedule:
         return cls(rate, steps, per_epoch)
 
 
-def chunk_rows(batch_size, dim):
-    """Rows that are worked out at a time: an eighth of a sample, so that the last chunk wastes little, as memory allows."""
+def chunk_rows(batch_size, records, dim):
+    """Rows that are worked out at a time: nearly all samples in one chunk, or in as many of equal size as memory asks for."""
+    most = min(records, batch_size + math.ceil(4.0 * math.sqrt(batch_size)))
     fits = max(1, BYTES // (4 * dim))
-    return max(1, min(max(16, math.ceil(batch_size / 8)), fits, 512))
+    return math.ceil(most / math.ceil(most / fits))
 
 
 def chunks(positions, size):

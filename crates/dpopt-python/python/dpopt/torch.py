@@ -67,7 +67,7 @@ def make_private(
         raise DPUserError("under add-remove the number of records is secret: give a public one, public_records=")
     public_records = maybe(count, "public_records", public_records, 1)
     schedule = Schedule.of(records=public_records or records, batch_size=batch_size, epochs=epochs, steps=steps)
-    chunk = chunk_rows(batch_size, task.dim) if chunk is None else count("chunk", chunk, 1, 2**20)
+    chunk = chunk_rows(min(batch_size, public_records or records), public_records or records, task.dim) if chunk is None else count("chunk", chunk, 1, 2**20)
     task.try_out(chunk)
     private = PrivateSteps(
         records=records,
