@@ -6,7 +6,8 @@ Needs dpopt (the wheel), torch, opacus and diffprivlib. The same perceptron (20 
 of a made-up network, a tenth of the labels turned over), expected batch, epochs, clip and Adam for all networks, untuned. All but
 diffprivlib, which has no delta, are (epsilon, 1e-5)-DP under add-remove, by dpopt's accountant as by Opacus' (PRV). Where the estimator or
 PROGRAM, the command, plans, batch and steps are its own. Accuracy is on public records of the same law; seconds are of training, with
-calibration, in one process after imports; the command's are of the whole program. One Markdown line for each, the mean of the runs.
+calibration, in one process after imports; the command's are of the whole program. Methods take turns.
+One Markdown line for each.
 """
 
 import argparse
@@ -173,21 +174,22 @@ def main():
 
     torch.set_num_threads(asked.threads)
     new, truth = records(10_000, 1)
-    print("| method | epsilon | accuracy | seconds |\n| - | - | - | - |")
+    print("| method | epsilon | accuracy | seconds, mean | least |\n| - | - | - | - | - |")
     for epsilon in map(float, asked.epsilon.split(",")):
-        for name in asked.only.split(","):
-            if name == "command" and not asked.dpopt:
-                continue
-            right, seconds = [], []
-            for run in range(asked.runs):
+        names = [name for name in asked.only.split(",") if name != "command" or asked.dpopt]
+        right, seconds = ({name: [] for name in names} for _ in range(2))
+        for run in range(asked.runs):
+            x, y = records(asked.records, 100 + run)
+            for name in names:
                 torch.manual_seed(run)
-                x, y = records(asked.records, 100 + run)
                 started = time.perf_counter()
                 predict = how[name](x, y, epsilon, asked.epochs)
-                seconds.append(getattr(predict, "seconds", time.perf_counter() - started))
-                right.append(float((predict(new) == truth).mean()))
-            spread = f"{min(right):.3f}–{max(right):.3f}"
-            print(f"| {name} | {epsilon:g} | {statistics.mean(right):.3f} ({spread}) | {statistics.mean(seconds):.1f} |", flush=True)
+                seconds[name].append(getattr(predict, "seconds", time.perf_counter() - started))
+                right[name].append(float((predict(new) == truth).mean()))
+        for name in names:
+            of, took = right[name], seconds[name]
+            spread = f"{statistics.mean(of):.3f} ({min(of):.3f}–{max(of):.3f})"
+            print(f"| {name} | {epsilon:g} | {spread} | {statistics.mean(took):.1f} | {min(took):.1f} |", flush=True)
 
 
 if __name__ == "__main__":
