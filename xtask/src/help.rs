@@ -34,7 +34,9 @@ usage: cargo xtask <command>
   report [CHROMIUM]
              report.html of a run and of a tuning opened by headless Chromium in light and dark, on a phone, a desk and
              paper: no request, nothing too wide; with pictures, and broken pages that must be caught
-  python     the Python package, built and tested in an environment of its own with pinned packages
+  python [--torch [VENV]]
+             the Python package, built and tested in an environment of its own with pinned packages; with --torch its
+             wrapper of PyTorch and its stubs too, in a second environment (gigabytes) or in VENV
   wheel      the Python package as a wheel for every interpreter from 3.10 on
   kills      1,000 runs on a shared ledger killed at random times and 900 at chosen operations on the disk: the
              ledger never says less than was released, and a killed run loses little

@@ -52,6 +52,8 @@ fn main() -> ExitCode {
             theory::run(&repository_root(), "release", "verify_rates", options)
         }
         ["python"] => python::test(&repository_root()),
+        ["python", "--torch"] => python::test_with_torch(&repository_root(), None),
+        ["python", "--torch", venv] => python::test_with_torch(&repository_root(), Some(venv)),
         ["wheel"] => python::wheel(&repository_root()),
         ["tidy"] => tidy::run(&repository_root()),
         ["tidy", "circles"] => tidy::circles(&repository_root()),

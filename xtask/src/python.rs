@@ -1,4 +1,4 @@
-//! `cargo xtask python`: the Python package built, put beside its extension and tested. `cargo xtask wheel`: the package as a wheel.
+//! `cargo xtask python`: the Python package built, put beside its extension and tested, with `--torch` its wrapper of PyTorch too. `cargo xtask wheel`: the package as a wheel.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,13 +21,49 @@ const FOUND: &str = if cfg!(windows) {
     "_dpopt.abi3.so"
 };
 
+/// Pinned packages, the folder of their environment below the target folder, and the tests that run there.
+struct Form {
+    requirements: &'static [&'static str],
+    folder: &'static str,
+    tests: &'static [&'static str],
+}
+
+const SHORT: Form = Form {
+    requirements: &["requirements.txt"],
+    folder: "python",
+    tests: &["tests"],
+};
+const LONG: Form = Form {
+    requirements: &["requirements.txt", "requirements-torch.txt"],
+    folder: "python-torch",
+    tests: &["tests", "tests_long"],
+};
+
 /// Tests the package. Without an interpreter it says so and passes: nothing else here needs one.
 pub(crate) fn test(root: &Path) -> Result<(), String> {
     let target = target(root);
-    let Some(python) = environment(root, &target)? else {
+    let Some(python) = environment(root, &target, &SHORT)? else {
         println!("python: NOT TESTED, there is no python3 here");
         return Ok(());
     };
+    tested(root, &target, &python, &SHORT)?;
+    println!(
+        "python: dpopt.torch is NOT TESTED here, nor are the stubs: `cargo xtask python --torch` does, and installs gigabytes"
+    );
+    Ok(())
+}
+
+/// The same with the tests of `dpopt.torch` and of the stubs, in an environment that has torch: one that is made, or that is given.
+pub(crate) fn test_with_torch(root: &Path, venv: Option<&str>) -> Result<(), String> {
+    let target = target(root);
+    let python = match venv {
+        Some(venv) => peers::interpreter(Path::new(venv)).map_err(|error| error.to_string())?,
+        None => environment(root, &target, &LONG)?.ok_or("this needs python3")?,
+    };
+    tested(root, &target, &python, &LONG)
+}
+
+fn tested(root: &Path, target: &Path, python: &Path, form: &Form) -> Result<(), String> {
     command(
         Command::new(cargo())
             .args([
@@ -57,7 +93,11 @@ pub(crate) fn test(root: &Path) -> Result<(), String> {
     command(
         Command::new(python)
             .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
-            .arg(root.join(PACKAGE).join("tests"))
+            .args(
+                form.tests
+                    .iter()
+                    .map(|tests| root.join(PACKAGE).join(tests)),
+            )
             .env("PYTHONPATH", &stage)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .current_dir(&stage),
@@ -68,7 +108,7 @@ pub(crate) fn test(root: &Path) -> Result<(), String> {
 /// Builds a wheel for the stable interface.
 pub(crate) fn wheel(root: &Path) -> Result<(), String> {
     let target = target(root);
-    let python = environment(root, &target)?.ok_or("a wheel needs python3")?;
+    let python = environment(root, &target, &SHORT)?.ok_or("a wheel needs python3")?;
     let wheels = target.join("wheels");
     command(
         Command::new(python)
@@ -85,10 +125,17 @@ fn target(root: &Path) -> PathBuf {
 }
 
 /// The interpreter of an environment with the pinned packages, made where there is none; none without a python3.
-fn environment(root: &Path, target: &Path) -> Result<Option<PathBuf>, String> {
-    let venv = target.join("python");
-    let pinned = root.join(PACKAGE).join("requirements.txt");
-    let text = std::fs::read(&pinned).map_err(|error| format!("{}: {error}", pinned.display()))?;
+fn environment(root: &Path, target: &Path, form: &Form) -> Result<Option<PathBuf>, String> {
+    let venv = target.join(form.folder);
+    let pinned: Vec<PathBuf> = form
+        .requirements
+        .iter()
+        .map(|file| root.join(PACKAGE).join(file))
+        .collect();
+    let mut text = Vec::new();
+    for file in &pinned {
+        text.extend(std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?);
+    }
     let done = venv.join("requirements.txt");
     if std::fs::read(&done).is_ok_and(|made| made == text) {
         return peers::interpreter(&venv)
@@ -104,6 +151,9 @@ fn environment(root: &Path, target: &Path) -> Result<Option<PathBuf>, String> {
         return Ok(None);
     }
     let python = peers::interpreter(&venv).map_err(|error| error.to_string())?;
+    let files = pinned
+        .iter()
+        .flat_map(|file| [std::ffi::OsStr::new("-r"), file.as_os_str()]);
     command(
         Command::new(&python)
             .args([
@@ -112,9 +162,8 @@ fn environment(root: &Path, target: &Path) -> Result<Option<PathBuf>, String> {
                 "install",
                 "--quiet",
                 "--disable-pip-version-check",
-                "-r",
             ])
-            .arg(&pinned),
+            .args(files),
         "the pinned packages could not be installed",
     )?;
     std::fs::write(&done, text).map_err(|error| format!("{}: {error}", done.display()))?;

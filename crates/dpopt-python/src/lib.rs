@@ -6,6 +6,7 @@
 mod accounting;
 mod errors;
 mod groups;
+mod schema;
 mod steps;
 mod table;
 mod train;
@@ -20,6 +21,8 @@ mod _dpopt {
     use super::accounting::{PyEvent, calibrate_noise, calibrate_steps, delta, epsilon, trade_off};
     #[pymodule_export]
     use super::groups::train_groups;
+    #[pymodule_export]
+    use super::schema::{PySchema, table_of_file, table_of_frame};
     #[pymodule_export]
     use super::steps::Steps;
     #[pymodule_export]

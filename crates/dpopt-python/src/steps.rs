@@ -265,6 +265,11 @@ impl Steps {
         })
     }
 
+    /// Whether a step was drawn and not released.
+    fn pending(&self) -> PyResult<bool> {
+        self.with(|state| Ok(state.step.is_some()))
+    }
+
     /// Ends the steps: what was not used goes back to the ledger.
     fn settle(&self) -> PyResult<PyEvent> {
         self.with(|state| {

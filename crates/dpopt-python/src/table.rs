@@ -75,7 +75,7 @@ pub(crate) enum Dense<'py> {
 }
 
 impl Table {
-    fn new(design: Design, labels: Vec<f32>) -> PyResult<Self> {
+    pub(crate) fn new(design: Design, labels: Vec<f32>) -> PyResult<Self> {
         let (rows, columns) = (design.rows(), design.columns());
         if rows != labels.len() {
             return Err(user(format!("{rows} rows and {} labels", labels.len())));

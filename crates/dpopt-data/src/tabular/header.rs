@@ -64,7 +64,6 @@ impl Layout {
     }
 
     /// As [`Layout::from_header`], from the names of a table's columns.
-    #[cfg(feature = "parquet")]
     pub(super) fn from_names(
         names: &[String],
         schema: &Schema,

@@ -4,7 +4,6 @@
 //! the library, which turns a text that is not UTF-8 into an error: one record would stop a run.
 
 use std::fs::File;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -23,6 +22,7 @@ use super::date;
 use super::draft::Draft;
 use super::encode::Encoder;
 use super::error::TabularError;
+use super::frame::{plain, write_double, write_number, write_single};
 use super::header::Layout;
 use super::reader::EncodedTable;
 use super::schema::Schema;
@@ -426,29 +426,25 @@ impl Batch {
             ColumnReader::Int64ColumnReader(r) if let Some(units) = units => {
                 self.read(r, count, |x, out| write_day(out, *x, units))
             }
-            ColumnReader::BoolColumnReader(r) => self.read(r, count, |x, out| number(out, x)),
+            ColumnReader::BoolColumnReader(r) => self.read(r, count, |x, out| write_number(out, x)),
             ColumnReader::Int32ColumnReader(r) if unsigned => {
-                self.read(r, count, |x, out| number(out, x.cast_unsigned()))
+                self.read(r, count, |x, out| write_number(out, x.cast_unsigned()))
             }
             ColumnReader::Int64ColumnReader(r) if unsigned => {
-                self.read(r, count, |x, out| number(out, x.cast_unsigned()))
+                self.read(r, count, |x, out| write_number(out, x.cast_unsigned()))
             }
-            ColumnReader::Int32ColumnReader(r) => self.read(r, count, |x, out| number(out, x)),
-            ColumnReader::Int64ColumnReader(r) => self.read(r, count, |x, out| number(out, x)),
-            ColumnReader::FloatColumnReader(r) => self.read(r, count, |x, out| {
-                if plain(f64::from(*x)) {
-                    number(out, x);
-                } else {
-                    number(out, format_args!("{x:e}"));
-                }
-            }),
-            ColumnReader::DoubleColumnReader(r) => self.read(r, count, |x, out| {
-                if plain(*x) {
-                    number(out, x);
-                } else {
-                    number(out, format_args!("{x:e}"));
-                }
-            }),
+            ColumnReader::Int32ColumnReader(r) => {
+                self.read(r, count, |x, out| write_number(out, x))
+            }
+            ColumnReader::Int64ColumnReader(r) => {
+                self.read(r, count, |x, out| write_number(out, x))
+            }
+            ColumnReader::FloatColumnReader(r) => {
+                self.read(r, count, |x, out| write_single(out, *x))
+            }
+            ColumnReader::DoubleColumnReader(r) => {
+                self.read(r, count, |x, out| write_double(out, *x))
+            }
             ColumnReader::ByteArrayColumnReader(r) => {
                 self.read(r, count, |x, out| out.extend_from_slice(x.data()))
             }
@@ -498,20 +494,9 @@ impl Batch {
     }
 }
 
-/// Writes a number in its shortest form.
-fn number(out: &mut Vec<u8>, number: impl std::fmt::Display) {
-    // Writing to memory can't fail.
-    let _ = write!(out, "{number}");
-}
-
 /// Writes the date of a number of units since 1970-01-01.
 fn write_day(out: &mut Vec<u8>, time: i64, units: i64) {
     out.extend_from_slice(date::text(time.div_euclid(units)).as_bytes());
-}
-
-/// Whether a number is written without an exponent.
-fn plain(x: f64) -> bool {
-    x == 0.0 || (1e-5..1e17).contains(&x.abs())
 }
 
 /// How a column is read: one value or null per record, of a type that has a text. Otherwise what it is.

@@ -5,7 +5,7 @@ Accounting needs NumPy alone; the estimators are made for scikit-learn and work 
 
 from importlib import import_module
 
-from ._dpopt import Event, Ledger, __version__, losses, solvers
+from ._dpopt import Event, Ledger, Schema, __version__, losses, solvers
 from .accounting import (
     Statement,
     account,
@@ -18,12 +18,13 @@ from .accounting import (
     to_dp_accounting,
 )
 from .errors import AccountingError, BudgetError, DataError, DPUserError, Error, PlanError
+from ._plans import Plan
 from ._steps import PrivateSteps
 
 _TABLES = ("PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRegressor")
 
 __all__ = [
-    "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "PlanError", "PrivateSteps", "Statement", "__version__",
+    "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Schema", "Statement", "__version__",
     "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers", "steps",
     "to_dp_accounting", *_TABLES,
 ]  # fmt: skip

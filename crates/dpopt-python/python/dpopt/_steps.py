@@ -1,5 +1,7 @@
 """Private steps on gradients of one's own: of NumPy functions, of torch.func, of JAX."""
 
+import logging
+
 import numpy as np
 
 from . import _dpopt
@@ -8,6 +10,9 @@ from .accounting import Statement, _over_clip, noise_multiplier as _calibrated
 from .errors import DPUserError
 
 __all__ = ["PrivateSteps"]
+
+#: Public facts, at INFO.
+_log = logging.getLogger("dpopt")
 
 
 class PrivateSteps:
@@ -76,6 +81,7 @@ class PrivateSteps:
             ledger=ledger,
             threads=maybe(count, "threads", threads, 1, 4096),
         )
+        _log.info("reserved %s steps at rate %g with noise multiplier %g under %s adjacency", steps, sampling_rate, self.noise_multiplier, adjacency)
 
     def __iter__(self):
         while self._left:
@@ -93,6 +99,16 @@ class PrivateSteps:
         self._left -= 1
         return np.arange(self._records) if positions is None else positions
 
+    @property
+    def left(self):
+        """Steps that are paid for and were not drawn."""
+        return self._left
+
+    @property
+    def pending(self):
+        """Whether a step was drawn and is not released."""
+        return self._native.pending()
+
     def add(self, gradients):
         """Adds gradients, rows in the order of the positions; in as many calls as memory asks for."""
         gradients = numbers(gradients, "gradients")
@@ -107,7 +123,9 @@ class PrivateSteps:
     def settle(self):
         """Ends them; what was not used of the reservation goes back to the ledger. Returns the event of what was released."""
         self._left = 0
-        return self._native.settle()
+        event = self._native.settle()
+        _log.info("settled: %r", event)
+        return event
 
     def guarantee(self, delta=None):
         """What was reserved, as a :class:`dpopt.Statement`: it holds wherever the steps ended."""

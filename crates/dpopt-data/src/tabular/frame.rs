@@ -1,0 +1,150 @@
+//! Frames in memory: columns of values to the same fields that a line of CSV would hold.
+
+use std::io::Write;
+
+use dpopt_linalg::Design;
+
+use super::encode::Encoder;
+use super::error::TabularError;
+use super::header::Layout;
+use super::reader::EncodedTable;
+use super::schema::Schema;
+use crate::formats::MAX_LINE_BYTES;
+
+/// The values of a column, one for each record.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Values<'a> {
+    /// Numbers of double precision; a NaN is a missing field.
+    Doubles(&'a [f64]),
+    /// Numbers of single precision, likewise.
+    Singles(&'a [f32]),
+    /// Whole numbers.
+    Integers(&'a [i64]),
+    /// Whole numbers without a sign.
+    Unsigned(&'a [u64]),
+    /// Truth values.
+    Truths(&'a [bool]),
+    /// Texts; none is a missing field.
+    Texts(Vec<Option<&'a [u8]>>),
+}
+
+impl Values<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Doubles(values) => values.len(),
+            Self::Singles(values) => values.len(),
+            Self::Integers(values) => values.len(),
+            Self::Unsigned(values) => values.len(),
+            Self::Truths(values) => values.len(),
+            Self::Texts(values) => values.len(),
+        }
+    }
+
+    /// Writes a value as its text, and says whether it is there.
+    fn write(&self, record: usize, out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Doubles(of) => {
+                let there = of.get(record).filter(|x| !x.is_nan());
+                there.map(|x| write_double(out, *x))
+            }
+            Self::Singles(of) => {
+                let there = of.get(record).filter(|x| !x.is_nan());
+                there.map(|x| write_single(out, *x))
+            }
+            Self::Integers(of) => of.get(record).map(|x| write_number(out, x)),
+            Self::Unsigned(of) => of.get(record).map(|x| write_number(out, x)),
+            Self::Truths(of) => of.get(record).map(|x| write_number(out, x)),
+            Self::Texts(of) => {
+                let text = of.get(record).copied().flatten();
+                // No line of CSV could hold a longer one.
+                let text = text.filter(|text| text.len() <= MAX_LINE_BYTES);
+                text.map(|text| out.extend_from_slice(text))
+            }
+        }
+        .is_some()
+    }
+}
+
+/// Encodes a frame through a public schema; `origin` names it in errors. With `need_label` it has a label, for training or scoring;
+/// otherwise labels mean nothing.
+///
+/// A value becomes the text that it would be in a CSV file (a number in the shortest form that reads back to it, a truth value as `true` or
+/// `false`, a text as its bytes), and is encoded as [`super::read_table`] encodes that. A column that is shorter than the longest has missing
+/// fields below its end.
+///
+/// # Privacy
+/// As for [`super::read_table`]: one record, one row, and no error that depends on what a record holds.
+///
+/// # Errors
+/// [`TabularError`] for the names of the columns; never for a record.
+pub fn encode_frame(
+    columns: &[(String, Values<'_>)],
+    schema: &Schema,
+    need_label: bool,
+    origin: &str,
+) -> Result<EncodedTable, TabularError> {
+    let names: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
+    let layout = Layout::from_names(&names, schema, need_label, origin)?;
+    let records = columns.iter().map(|(_, of)| of.len()).max().unwrap_or(0);
+    let encoder = Encoder::new(schema);
+    let mut design = Design::sparse(schema.dim())?;
+    let mut labels = Vec::with_capacity(records);
+    // Where each field of the schema's columns is in the text of a record, the label's last.
+    let places: Vec<Option<usize>> = (0..schema.columns().len())
+        .map(|column| layout.column(column))
+        .chain([layout.label()])
+        .collect();
+    let (mut text, mut spans, mut row) = (Vec::new(), Vec::new(), Vec::new());
+    for record in 0..records {
+        text.clear();
+        spans.clear();
+        for place in &places {
+            let start = text.len();
+            let values = place.and_then(|at| columns.get(at));
+            let there = values.is_some_and(|(_, values)| values.write(record, &mut text));
+            spans.push(there.then_some((start, text.len())));
+        }
+        let field = |at: usize| {
+            let (start, end) = spans.get(at).copied().flatten()?;
+            text.get(start..end).map(<[u8]>::trim_ascii)
+        };
+        let label = field(schema.columns().len());
+        labels.push(encoder.encode(field, label, &mut row, &mut super::witness::Silent));
+        design.push_row(&row)?;
+    }
+    Ok(EncodedTable {
+        design,
+        labels,
+        row_norm: schema.row_norm(),
+    })
+}
+
+/// Writes a number in its shortest form.
+pub(super) fn write_number(out: &mut Vec<u8>, number: impl std::fmt::Display) {
+    // Writing to memory can't fail.
+    let _ = write!(out, "{number}");
+}
+
+/// As [`write_number`], with an exponent where it is large or small.
+pub(super) fn write_double(out: &mut Vec<u8>, x: f64) {
+    if plain(x) {
+        write_number(out, x);
+    } else {
+        write_number(out, format_args!("{x:e}"));
+    }
+}
+
+/// As [`write_double`].
+pub(super) fn write_single(out: &mut Vec<u8>, x: f32) {
+    if plain(f64::from(x)) {
+        write_number(out, x);
+    } else {
+        write_number(out, format_args!("{x:e}"));
+    }
+}
+
+/// Whether a number is written without an exponent.
+pub(super) fn plain(x: f64) -> bool {
+    x == 0.0 || (1e-5..1e17).contains(&x.abs())
+}

@@ -1,0 +1,488 @@
+"""Networks of PyTorch under differential privacy, in the shape that users of Opacus know.
+
+torch works out one gradient for each record; who is drawn, the clip, the exact sum, the exact noise and the payment are those of
+:class:`dpopt.PrivateSteps`. The argument is in ``docs/privacy/torch.md``.
+"""
+
+import contextlib
+from collections.abc import Mapping
+
+import numpy as np
+
+try:
+    import torch
+    from torch import nn
+    from torch.func import functional_call, grad, vmap
+    from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, TensorDataset, default_collate
+except ImportError as missing:
+    raise ImportError("dpopt.torch needs PyTorch 2.2 or later: pip install 'dpopt[torch]', or torch. The rest of dpopt works without it") from missing
+
+from ._schedule import Schedule, chunk_rows, chunks, split
+from ._steps import PrivateSteps
+from ._values import count, maybe
+from .errors import BudgetError, DPUserError
+
+__all__ = ["PrivateLoader", "PrivateOptimizer", "Sample", "make_private"]
+
+
+def make_private(
+    model,
+    optimizer,
+    data_loader,
+    criterion=None,
+    *,
+    loss=None,
+    max_grad_norm,
+    adjacency,
+    epochs=None,
+    steps=None,
+    epsilon=None,
+    delta=None,
+    noise_multiplier=None,
+    noise_over="clip",
+    public_records=None,
+    ledger=None,
+    threads=None,
+    chunk=None,
+):
+    """Returns the model, an optimiser and a loader that train it privately::
+
+        model, optimizer, loader = make_private(model, optimizer, loader, nn.CrossEntropyLoss(), max_grad_norm=1.0,
+                                                epsilon=3.0, delta=1e-5, epochs=10, adjacency="add-remove", public_records=60_000)
+        for epoch in range(10):
+            for sample in loader:
+                optimizer.step()
+        print(optimizer.guarantee())
+
+    ``criterion(output, target)`` compares what the model says of a record with the last thing of the record; or ``loss(model, record)`` is the
+    loss of any record. Either sees **one record at a time**, as a batch of one. ``batch_size`` of the loader is what a step is expected to read.
+    ``epochs`` or ``steps``: all of them are charged here. Either ``epsilon`` and ``delta``, or ``noise_multiplier`` (over ``max_grad_norm``
+    as in Opacus, unless ``noise_over="sensitivity"``). Under add-remove the number of records is secret: ``public_records`` stands for it.
+    ``chunk``: rows that are worked out at a time; memory goes with it.
+    """
+    task = _Task(model, optimizer, data_loader, criterion, loss)
+    batch_size = count("the loader's batch_size", data_loader.batch_size, 1)
+    records = count("records of the data set", len(data_loader.dataset), 1)
+    if adjacency == "add-remove" and public_records is None:
+        raise DPUserError("under add-remove the number of records is secret: give a public one, public_records=")
+    public_records = maybe(count, "public_records", public_records, 1)
+    schedule = Schedule.of(records=public_records or records, batch_size=batch_size, epochs=epochs, steps=steps)
+    chunk = chunk_rows(min(batch_size, public_records or records), public_records or records, task.dim) if chunk is None else count("chunk", chunk, 1, 2**20)
+    task.try_out(chunk)
+    private = PrivateSteps(
+        records=records,
+        dim=task.dim,
+        clip=max_grad_norm,
+        steps=schedule.steps,
+        adjacency=adjacency,
+        epsilon=epsilon,
+        delta=delta,
+        noise_multiplier=noise_multiplier,
+        noise_over=noise_over,
+        sampling_rate=schedule.sampling_rate,
+        public_records=public_records,
+        ledger=ledger,
+        threads=threads,
+    )
+    run = _Run(task, private, schedule, chunk)
+    return model, PrivateOptimizer(optimizer, run), PrivateLoader(run)
+
+
+# What is refused, before anything is charged and before each draw.
+
+
+def _refuse_layers(model):
+    for name, layer in model.named_modules():
+        what = f"{name or 'the model'} ({type(layer).__name__})"
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and (layer.training or layer.running_mean is None):
+            raise DPUserError(
+                f"{what} takes means over records, so one record changes the gradients of others: take nn.GroupNorm or nn.LayerNorm, or "
+                "public running statistics and layer.eval()"
+            )
+        if isinstance(layer, nn.modules.instancenorm._InstanceNorm) and layer.training and layer.track_running_stats:
+            raise DPUserError(f"{what} keeps running statistics of the records: track_running_stats=False")
+        if isinstance(layer, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            raise DPUserError(f"{what} splits samples over machines; give the model inside of it, model.module")
+
+
+def _refuse_loader(loader):
+    if not isinstance(loader, DataLoader):
+        raise DPUserError(f"a torch.utils.data.DataLoader, not {type(loader).__name__}: its data set, batch_size and collate_fn are taken")
+    if isinstance(loader.dataset, IterableDataset) or not hasattr(loader.dataset, "__getitem__") or not hasattr(loader.dataset, "__len__"):
+        raise DPUserError(
+            f"{type(loader.dataset).__name__} is no data set with numbered records: samples are drawn by number, so it needs __len__ and __getitem__"
+        )
+    if loader.batch_size is None or loader.batch_sampler is not None and type(loader.batch_sampler) is not torch.utils.data.BatchSampler:
+        raise DPUserError("the loader has a batch sampler of its own: batches are Poisson samples here, of the expected size batch_size=")
+    if type(loader.sampler) not in (RandomSampler, SequentialSampler) or getattr(loader.sampler, "replacement", False):
+        raise DPUserError(f"the loader has a sampler of its own, {type(loader.sampler).__name__}: batches are Poisson samples here")
+    if loader.num_workers:
+        raise DPUserError(
+            f"num_workers={loader.num_workers}: workers are copies of this process, with the key of its noise; load in this one, num_workers=0"
+        )
+
+
+def _trained(model, optimizer):
+    """Names and parameters that are trained: of the optimiser, not frozen, each once."""
+    own = {id(parameter): name for name, parameter in model.named_parameters()}
+    found = {}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if id(parameter) not in own:
+                raise DPUserError(f"the optimiser has a parameter of shape {tuple(parameter.shape)} that the model has not")
+            if parameter.requires_grad:
+                found[own[id(parameter)]] = parameter
+    if not found:
+        raise DPUserError("nothing is trained: each parameter of the optimiser is frozen")
+    for name, parameter in found.items():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise DPUserError(f"{name} has no shape yet: run the model once on a public example")
+        if parameter.dtype not in (torch.float32, torch.float64):
+            raise DPUserError(f"{name} is of {parameter.dtype}: train in float32, model.float(); its gradients would overflow, and count as zero")
+        if parameter.is_sparse or parameter.device.type == "meta":
+            raise DPUserError(f"{name} is sparse, or on no device")
+    if len({parameter.device for parameter in found.values()}) > 1:
+        raise DPUserError("the parameters are on several devices: put the model on one")
+    # In the model's order, whatever the groups are.
+    return {name: found[name] for name, _ in model.named_parameters() if name in found}
+
+
+# Records: nested tuples, lists and dicts of tensors, with one row for each.
+
+
+def _leaves(batch):
+    """The tensors of a batch, in turn."""
+    if isinstance(batch, torch.Tensor):
+        return [batch]
+    if isinstance(batch, Mapping):
+        return [leaf for key in batch for leaf in _leaves(batch[key])]
+    if isinstance(batch, (tuple, list)):
+        return [leaf for part in batch for leaf in _leaves(part)]
+    raise DPUserError(f"a record holds {type(batch).__name__}, and is made of tensors, in tuples, lists and dicts: see collate_fn of the loader")
+
+
+def _rebuilt(batch, leaves):
+    """The same batch of other tensors, taken from an iterator."""
+    if isinstance(batch, torch.Tensor):
+        return next(leaves)
+    if isinstance(batch, Mapping):
+        return {key: _rebuilt(batch[key], leaves) for key in batch}
+    parts = [_rebuilt(part, leaves) for part in batch]
+    return tuple(parts) if isinstance(batch, tuple) else parts
+
+
+class _Records:
+    """Records by position, all of the shape of the first. Nothing that one of them holds is an error, and no two are mixed."""
+
+    def __init__(self, loader):
+        self._dataset, self._collate = loader.dataset, loader.collate_fn
+        if not len(self._dataset):
+            raise DPUserError("the data set has no records")
+        self.like = self._one(0)
+        leaves = _leaves(self.like)
+        if not leaves or any(leaf.ndim == 0 or len(leaf) != 1 for leaf in leaves):
+            raise DPUserError("collate_fn([record]) gives tensors with one row, as default_collate does")
+        # Rows of tensors, without a word of Python about each.
+        plain = type(self._dataset) is TensorDataset and self._collate is default_collate
+        self._tensors = self._dataset.tensors if plain else None
+
+    def _one(self, position):
+        """Collated alone: what collates several may pad, or mix."""
+        return self._collate([self._dataset[position]])
+
+    def zeros(self, rows):
+        return [torch.zeros((rows, *leaf.shape[1:]), dtype=leaf.dtype) for leaf in _leaves(self.like)]
+
+    def rows(self, positions, size, seed):
+        """``size`` rows of each tensor, the records in turn and zeros below, and which of them are records."""
+        found, whole = self.zeros(size), np.zeros(size, dtype=bool)
+        if self._tensors is not None:
+            at = torch.from_numpy(positions)
+            for full, tensor in zip(found, self._tensors):
+                full[: len(positions)] = tensor[at].detach()
+            whole[: len(positions)] = True
+            return found, whole
+        for row, position in enumerate(positions):
+            # What a transform draws depends on the step, and not on which records came before.
+            torch.manual_seed(seed)
+            try:
+                leaves = _leaves(self._one(int(position)))
+                fits = len(leaves) == len(found) and all(
+                    leaf.shape == (1, *full.shape[1:]) and leaf.dtype == full.dtype for leaf, full in zip(leaves, found)
+                )
+            except Exception:  # An error would tell of the record.
+                continue
+            if fits:
+                for full, leaf in zip(found, leaves):
+                    full[row] = leaf[0].detach()
+                whole[row] = True
+        return found, whole
+
+
+class _Task:
+    """The gradient of one record's loss, for many records at once."""
+
+    def __init__(self, model, optimizer, loader, criterion, loss):
+        if not isinstance(model, nn.Module):
+            raise DPUserError(f"the model is a torch.nn.Module, not {type(model).__name__}")
+        if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, (torch.optim.LBFGS, PrivateOptimizer)):
+            raise DPUserError(
+                f"an optimiser of torch that takes one gradient for a step, not {type(optimizer).__name__}"
+                + (": it is private already" if isinstance(optimizer, PrivateOptimizer) else "")
+            )
+        if (criterion is None) == (loss is None):
+            raise DPUserError("give criterion(output, target), or loss=, a function of the model and a record")
+        if criterion is not None and getattr(criterion, "weight", None) is not None and getattr(criterion, "reduction", "") == "mean":
+            raise DPUserError("a weighted mean over one record cancels its weight: reduction='sum'")
+        _refuse_loader(loader)
+        _refuse_layers(model)
+        self.model, self.optimizer = model, optimizer
+        self.parameters = _trained(model, optimizer)
+        self.device = next(iter(self.parameters.values())).device
+        self.shapes = [tuple(parameter.shape) for parameter in self.parameters.values()]
+        self.dim = sum(parameter.numel() for parameter in self.parameters.values())
+        double = any(parameter.dtype == torch.float64 for parameter in self.parameters.values())
+        self.dtype = np.float64 if double else np.float32
+        self.records = _Records(loader)
+        self._criterion, self._loss = criterion, loss
+
+    def check(self):
+        """Whether it is still what was planned: depends on no record."""
+        _refuse_layers(self.model)
+        now = _trained(self.model, self.optimizer)
+        if [(name, id(parameter)) for name, parameter in now.items()] != [(name, id(parameter)) for name, parameter in self.parameters.items()]:
+            raise DPUserError("other parameters are trained than when the steps were planned: make it private again")
+
+    def _of_one(self, point, fixed, leaves):
+        """The loss of a batch of one. It has no other record to look at."""
+        record = _rebuilt(self.records.like, iter(leaf[None] for leaf in leaves))
+
+        def model(*inputs, **named):
+            return functional_call(self.model, (point, fixed), inputs, named)
+
+        if self._loss is not None:
+            found = self._loss(model, record)
+        elif isinstance(record, (tuple, list)) and len(record) > 1:
+            found = self._criterion(model(*record[:-1]), record[-1])
+        else:
+            raise DPUserError("a record has inputs and a target, (x, y), for a criterion; give loss= for others")
+        if not isinstance(found, torch.Tensor) or found.numel() != 1:
+            raise DPUserError("a loss is one number of a record")
+        return found.reshape(())
+
+    def gradients(self, leaves, seed):
+        """A row for each record: all of one shape, whose size never depends on what was drawn."""
+        point = {name: parameter.detach() for name, parameter in self.parameters.items()}
+        every = (*self.model.named_parameters(remove_duplicate=True), *self.model.named_buffers())
+        fixed = {name: tensor.detach() for name, tensor in every if name not in point}
+        # What a layer draws is drawn once and serves all records: a mask that depended on a record's place would depend on who else is there.
+        torch.manual_seed(seed)
+        of = vmap(grad(self._of_one), in_dims=(None, None, 0), randomness="same")
+        with _nothing_kept(self.model, self._criterion, self._loss):
+            found = of(point, fixed, [leaf.to(self.device) for leaf in leaves])
+        flat = torch.cat([found[name].reshape(len(leaves[0]), -1) for name in self.parameters], dim=1)
+        return flat.detach().cpu().numpy().astype(self.dtype, copy=False)
+
+    def contributions(self, positions, size, seed):
+        """Gradients of the records at these positions. One whose record can't be had, or has no gradient, is zero."""
+        leaves, whole = self.records.rows(positions, size, seed)
+        try:
+            rows = self.gradients(leaves, seed)
+        except Exception as error:
+            if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+                raise
+            # Some record has none, such as one with a class that is not there. It is its own affair.
+            rows = np.zeros((size, self.dim), dtype=self.dtype)
+            for row in np.flatnonzero(whole):
+                alone = [torch.zeros_like(leaf) for leaf in leaves]
+                for one, leaf in zip(alone, leaves):
+                    one[row] = leaf[row]
+                try:
+                    rows[row] = self.gradients(alone, seed)[row]
+                except Exception:
+                    continue
+        rows[~whole] = 0.0
+        return rows[: len(positions)]
+
+    def try_out(self, rows):
+        """Whether it runs at all, and keeps nothing of a record: on made-up ones of the shape of the first, as no record is to be an error."""
+        zeros = self.records.zeros(rows)
+        # Another class or word may not be there.
+        others = [torch.rand(leaf.shape).to(leaf.dtype) if leaf.is_floating_point() else torch.ones_like(leaf) for leaf in zeros]
+        half = [other if other.is_floating_point() else leaf for leaf, other in zip(zeros, others)]
+        with _seeds(self.device):
+            try:
+                before = self.gradients(zeros, 0)
+            except DPUserError:
+                raise
+            except Exception as error:
+                raise DPUserError(f"torch.func can't take the gradient of one record (tried on {rows} records of zeros): {error}") from error
+            for other in (others, half):
+                try:
+                    self.gradients(other, 1)
+                except Exception:
+                    continue
+            if not np.array_equal(before, self.gradients(zeros, 0), equal_nan=True):
+                raise DPUserError("a layer or the loss keeps something of the records it saw: the same made-up records had other gradients later")
+
+
+@contextlib.contextmanager
+def _nothing_kept(*modules):
+    """What layers set in themselves meanwhile is undone: it tells of records, and would meet those that come later."""
+    layers = [layer for module in modules if isinstance(module, nn.Module) for layer in module.modules()]
+    before = [dict(vars(layer)) for layer in layers]
+    try:
+        yield
+    finally:
+        for layer, values in zip(layers, before):
+            vars(layer).clear()
+            vars(layer).update(values)
+
+
+def _seeds(device):
+    """What is drawn inside leaves torch's generators as they were."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
+class _Run:
+    """Steps that are paid for, and the one that is under way."""
+
+    def __init__(self, task, private, schedule, chunk):
+        self.task, self.private, self.schedule, self.chunk = task, private, schedule, chunk
+        self.sample = None
+
+    def __reduce__(self):
+        raise DPUserError("steps hold the key of their noise: they can't be copied. Keep model.state_dict() and optimizer.state_dict()")
+
+    @property
+    def left(self):
+        return self.private.left
+
+    def draw(self):
+        self.task.check()
+        if self.private.pending:
+            # It was interrupted, or left out. It is paid for, and what it releases is forgotten.
+            self.private.release()
+        self.sample = Sample(self, self.private.draw(), int(torch.randint(2**62, ())))
+        return self.sample
+
+    def step(self):
+        sample, self.sample = self.sample, None
+        if sample is None:
+            raise DPUserError("no sample was drawn: step once for each `sample in loader`")
+        with _seeds(self.task.device):
+            for positions in chunks(sample._positions, self.chunk):
+                self.private.add(self.task.contributions(positions, self.chunk, sample._seed))
+        return split(self.private.release(), self.task.shapes)
+
+    def settle(self):
+        self.sample = None
+        return self.private.settle()
+
+
+class Sample:
+    """Records of one step. They are secret, and so is how many they are."""
+
+    def __init__(self, run, positions, seed):
+        self._run, self._positions, self._seed = run, positions, seed
+
+    def reveal(self):
+        """The records, as the loader would give them. What becomes of them is not covered by the guarantee."""
+        with _seeds(self._run.task.device):
+            found, _ = self._run.task.records.rows(self._positions, len(self._positions), self._seed)
+        return _rebuilt(self._run.task.records.like, iter(leaf.to(self._run.task.device) for leaf in found))
+
+    def __reduce__(self):
+        raise DPUserError("a sample is secret, and is not copied")
+
+
+class PrivateLoader:
+    """An epoch at a time, one :class:`Sample` for each step."""
+
+    def __init__(self, run):
+        self._run = run
+
+    def __len__(self):
+        return self._run.schedule.per_epoch
+
+    def __iter__(self):
+        run = self._run
+        if not run.left:
+            raise BudgetError(f"all {run.schedule.steps} steps that were paid for are done")
+        for _ in range(min(len(self), run.left)):
+            if run.left:
+                yield run.draw()
+
+
+class PrivateOptimizer(torch.optim.Optimizer):
+    """An optimiser of torch whose gradients are private means. All that it does with them is post-processing.
+
+    Gradients that something else left in the parameters are dropped before each step.
+    """
+
+    def __init__(self, optimizer, run):
+        # Its groups and its state are those of the optimiser inside.
+        self.original = optimizer
+        self._run = run
+
+    @property
+    def param_groups(self):
+        return self.original.param_groups
+
+    @property
+    def state(self):
+        return self.original.state
+
+    @property
+    def defaults(self):
+        return self.original.defaults
+
+    def state_dict(self):
+        return self.original.state_dict()
+
+    def load_state_dict(self, state_dict):
+        self.original.load_state_dict(state_dict)
+
+    def zero_grad(self, set_to_none=True):
+        self.original.zero_grad(set_to_none)
+
+    def add_param_group(self, param_group):
+        raise DPUserError("the steps are planned for the parameters that there are: make it private with all of them")
+
+    def step(self, closure=None):
+        """One private step on the sample that was drawn last."""
+        if closure is not None:
+            raise DPUserError("a closure would look at the records again: step() takes none")
+        blocks = self._run.step()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+        for parameter, block in zip(self._run.task.parameters.values(), blocks):
+            parameter.grad = torch.from_numpy(block).to(parameter.device, parameter.dtype)
+        self.original.step()
+        if not self._run.left:
+            self._run.settle()
+
+    def guarantee(self, delta=None):
+        """What was reserved, as a :class:`dpopt.Statement`: it holds wherever the steps ended."""
+        return self._run.private.guarantee(delta)
+
+    @property
+    def noise_multiplier(self):
+        """Over ``max_grad_norm``, unless ``noise_over`` said otherwise."""
+        return self._run.private.noise_multiplier
+
+    @property
+    def steps_left(self):
+        """Steps that are paid for and not done."""
+        return self._run.left
+
+    def settle(self):
+        """Ends the steps early; what was not used goes back to the ledger. Returns the event of what was released."""
+        return self._run.settle()
+
+    def __repr__(self):
+        return f"PrivateOptimizer({self.original!r}, {self._run.left} of {self._run.schedule.steps} steps left)"
+
+    def __reduce__(self):
+        return self._run.__reduce__()
