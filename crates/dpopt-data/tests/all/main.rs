@@ -6,6 +6,7 @@ mod tabular_arrays;
 mod tabular_convert;
 mod tabular_drafts;
 mod tabular_editors;
+mod tabular_frame;
 mod tabular_kinds;
 mod tabular_numbers;
 mod tabular_parquet;
