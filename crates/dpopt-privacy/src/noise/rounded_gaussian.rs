@@ -297,9 +297,16 @@ impl RoundedGaussian {
 pub(crate) fn of_steps(k: i128, step: f64) -> f64 {
     let number = match i64::try_from(k) {
         Ok(k) => k as f64,
-        Err(_) => k as f64,
+        Err(_) => of_two_words(k),
     };
     number * step
+}
+
+/// Apart, since a compiler that sees both conversions makes one of them, the slow one.
+#[cold]
+#[inline(never)]
+fn of_two_words(k: i128) -> f64 {
+    k as f64
 }
 
 /// An integer to which noise can be added, modulo two to the number of its bits.
