@@ -21,6 +21,8 @@ usage: cargo xtask <command>
              of MNIST in DIR (docs/measured/metric-learning.md); with --phase phase retrieval and rank-one sensing on
              made-up records (docs/measured/phase-retrieval.md); with --tables models of made-up tables from drafted
              schemas beside tuned private descent, with --chosen beside a private choice (docs/measured/tables.md)
+  bench-peers-setup VENV
+             an environment in VENV with those tools, of pinned versions (gigabytes)
   verify-rates [--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
                [--memory-gib G] [--list]
              every rate that theory promises, measured, with broken twins that must be caught; with --out a

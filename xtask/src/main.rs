@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         ["python"] => python::test(&repository_root()),
         ["python", "--torch"] => python::test_with_torch(&repository_root(), None),
         ["python", "--torch", venv] => python::test_with_torch(&repository_root(), Some(venv)),
+        ["bench-peers-setup", venv] => python::peers_setup(&repository_root(), venv),
         ["wheel"] => python::wheel(&repository_root()),
         ["tidy"] => tidy::run(&repository_root()),
         ["tidy", "circles"] => tidy::circles(&repository_root()),

@@ -7,6 +7,10 @@ use crate::cargo::cargo;
 use crate::peers;
 
 const PACKAGE: &str = "crates/dpopt-python";
+/// The tools that ours are timed beside.
+const PEERS: &str = "benches/peers/requirements.txt";
+/// Where an environment keeps what it was made from.
+const MADE_FROM: &str = "requirements.txt";
 /// As cargo names the extension, and as an interpreter looks for it.
 const BUILT: &str = if cfg!(windows) {
     "_dpopt.dll"
@@ -132,25 +136,58 @@ fn environment(root: &Path, target: &Path, form: &Form) -> Result<Option<PathBuf
         .iter()
         .map(|file| root.join(PACKAGE).join(file))
         .collect();
-    let mut text = Vec::new();
-    for file in &pinned {
-        text.extend(std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?);
-    }
-    let done = venv.join("requirements.txt");
-    if std::fs::read(&done).is_ok_and(|made| made == text) {
+    let text = read(&pinned)?;
+    if is_made(&venv, &text) {
         return peers::interpreter(&venv)
             .map(Some)
             .map_err(|error| error.to_string());
     }
     let _ = std::fs::remove_dir_all(&venv);
+    make(&venv, &pinned, &text)
+}
+
+/// `cargo xtask bench-peers-setup VENV`: an environment with the tools that `bench --peers` and `bench --tables --peers` time. A folder that
+/// is there and was not made by this is left as it is.
+pub(crate) fn peers_setup(root: &Path, venv: &str) -> Result<(), String> {
+    let (venv, pinned) = (Path::new(venv), vec![root.join(PEERS)]);
+    let text = read(&pinned)?;
+    if is_made(venv, &text) {
+        println!("{} is there already", venv.display());
+        return Ok(());
+    }
+    if venv.exists() {
+        return Err(format!(
+            "{} exists, and is not what this would make: name a folder that does not",
+            venv.display()
+        ));
+    }
+    make(venv, &pinned, &text)?.ok_or("this needs python3")?;
+    println!("made {}: cargo xtask bench --peers {0}", venv.display());
+    Ok(())
+}
+
+fn read(pinned: &[PathBuf]) -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    for file in pinned {
+        text.extend(std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?);
+    }
+    Ok(text)
+}
+
+/// Whether the environment has these packages: it keeps what it was made from.
+fn is_made(venv: &Path, text: &[u8]) -> bool {
+    std::fs::read(venv.join(MADE_FROM)).is_ok_and(|made| made == text)
+}
+
+fn make(venv: &Path, pinned: &[PathBuf], text: &[u8]) -> Result<Option<PathBuf>, String> {
     let made = Command::new("python3")
         .args(["-m", "venv"])
-        .arg(&venv)
+        .arg(venv)
         .status();
     if !made.is_ok_and(|status| status.success()) {
         return Ok(None);
     }
-    let python = peers::interpreter(&venv).map_err(|error| error.to_string())?;
+    let python = peers::interpreter(venv).map_err(|error| error.to_string())?;
     let files = pinned
         .iter()
         .flat_map(|file| [std::ffi::OsStr::new("-r"), file.as_os_str()]);
@@ -166,6 +203,7 @@ fn environment(root: &Path, target: &Path, form: &Form) -> Result<Option<PathBuf
             .args(files),
         "the pinned packages could not be installed",
     )?;
+    let done = venv.join(MADE_FROM);
     std::fs::write(&done, text).map_err(|error| format!("{}: {error}", done.display()))?;
     Ok(Some(python))
 }
@@ -175,5 +213,23 @@ fn command(command: &mut Command, failed: &str) -> Result<(), String> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{failed}: {status}")),
         Err(error) => Err(format!("{failed}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::peers_setup;
+    use std::path::Path;
+
+    #[test]
+    fn a_folder_of_someone_elses_is_left_alone() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let taken = root.join("xtask");
+        let error = peers_setup(&root, &taken.display().to_string()).expect_err("it is taken");
+        assert!(
+            error.contains("xtask") && error.contains("exists"),
+            "{error}"
+        );
+        assert!(taken.join("src").is_dir());
     }
 }
