@@ -62,7 +62,10 @@ impl LatticeSum {
                     }
                 }
             }
-            for (steps, sum) in steps.iter().zip(self.sum.chunks_exact_mut(dim / units)) {
+            for (steps, sum) in steps
+                .iter()
+                .zip(self.sum.chunks_exact_mut((dim / units).max(1)))
+            {
                 dispatch(Dense {
                     sum,
                     rows: &live[..count],
@@ -214,6 +217,17 @@ mod tests {
             sums[0].add_sparse_row_products(&sparse, &multiples, units, &bounds);
             sums[1].add_sparse_stacked_rows(&sparse, &multiples, units, &bounds);
             prop_assert_eq!(transposed(&sums[0].sum, units), sums[1].sum.clone());
+        }
+
+        /// Rows of a length that no sum of this dimension has add nothing, and count.
+        #[test]
+        fn rows_that_do_not_fit_add_nothing(units in 1usize..9, dim in 1usize..7) {
+            let row = [1.0f32; 10];
+            let bound = Bound::new(ClipNorm::new(1.0).unwrap(), dim).unwrap();
+            let multiples = vec![1.0; units];
+            let mut sum = LatticeSum::new(bound);
+            sum.add_stacked_rows(&[&row[..]], &multiples, units, &[RowBound::dense(&row)]);
+            prop_assert!(sum.added == 1 && sum.sum.iter().all(|k| *k == 0));
         }
 
         /// One record is never longer than the radius, whatever it holds.
