@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use dpopt::data::tabular::{Schema, Several};
 use dpopt::minimax::Allowance;
 use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts};
@@ -19,7 +19,7 @@ use crate::chosen::Chosen;
 use crate::class_weights::{ClassWeightsArg, LabelWeights};
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
-use crate::loss::{LinkArgs, LossName};
+use crate::loss::{LinkArgs, LossArg, LossName};
 use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
 use crate::perceptron::Perceptron;
@@ -28,8 +28,30 @@ use crate::sosp_args::How;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;
+use crate::tune::{self, PlanTuneArgs};
 
-/// Flags of `dpopt plan`.
+/// `dpopt plan` of one run, and of a tuning.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct PlanCommand {
+    #[command(subcommand)]
+    of: Option<PlanOf>,
+    #[command(flatten)]
+    run: Option<PlanArgs>,
+}
+
+/// What is planned beside one run.
+#[derive(Debug, Subcommand)]
+enum PlanOf {
+    /// Show what `dpopt tune` would try and what each run would get; reads no data
+    Tune(Box<PlanTuneArgs>),
+}
+
+/// Flags of the plan of one run.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[arg(help = args::solver_help())]
@@ -55,7 +77,7 @@ pub(crate) struct PlanArgs {
     /// Loss, from which the constants below follow unless given; default logistic, unless all
     /// three constants are given: then any smooth nonconvex loss
     #[arg(long)]
-    loss: Option<LossName>,
+    loss: Option<LossArg>,
     #[command(flatten)]
     class_weights: ClassWeightsArg,
     #[command(flatten)]
@@ -247,7 +269,7 @@ impl PlanArgs {
             ("--class-weights", self.class_weights.is_given()),
             (
                 "--loss",
-                self.loss.is_some_and(|loss| !loss.is_logistic_score()),
+                self.loss.is_some_and(|loss| !loss.name.is_logistic_score()),
             ),
             ("--lipschitz", self.lipschitz.is_some()),
             ("--smoothness", self.smoothness.is_some()),
@@ -296,7 +318,15 @@ impl PlanArgs {
     }
 }
 
-pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
+pub(crate) fn run(command: &PlanCommand) -> Result<(), CliError> {
+    match (&command.of, &command.run) {
+        (Some(PlanOf::Tune(args)), _) => tune::plan(args),
+        (None, Some(args)) => of_a_run(args),
+        (None, None) => Err(CliError::flag("SOLVER", "needed, or `tune`")),
+    }
+}
+
+fn of_a_run(args: &PlanArgs) -> Result<(), CliError> {
     let link = (args.link, args.how.columns());
     let fit = match args.schema.as_ref().map(Schema::load).transpose()? {
         Some(schema) => {
@@ -313,7 +343,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
                                --initial-gap, times the largest weight";
                 return Err(CliError::flag("--class-weights", problem));
             }
-            let loss = args.loss.unwrap_or(LossName::Linear(Glm::Logistic));
+            let loss = args.loss.map(LossArg::without_label).transpose()?;
+            let loss = loss.unwrap_or(LossName::Linear(Glm::Logistic));
             Fit::new(loss, &args.network, link, args.class_count(loss)?)?
         }
     };
