@@ -87,7 +87,7 @@ enum Command {
     /// Choose privately among several ways to train, within one budget; without --data, on the built-in sample
     Tune(Box<tune::TuneArgs>),
     /// Show what a solver would do and how good theory says it would be; reads no data
-    Plan(Box<plan::PlanCommand>),
+    Plan(plan::PlanCommand),
     /// Compute the epsilon of releases, given by parameters or in a file of events
     Account(account::AccountArgs),
     /// Find the noise, the number of steps or the sampling rate that just meets a budget
