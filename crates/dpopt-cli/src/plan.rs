@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::Args;
 use dpopt::data::tabular::{Schema, Several};
 use dpopt::minimax::Allowance;
 use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts};
@@ -28,48 +28,6 @@ use crate::sosp_args::How;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;
-use crate::tune::{self, PlanTuneArgs};
-
-/// `dpopt plan`: of one run, or of a tuning. The derived parser has no flags that a subcommand replaces.
-#[derive(Debug)]
-pub(crate) enum PlanCommand {
-    Run(Box<PlanArgs>),
-    Of(PlanOf),
-}
-
-/// What is planned beside one run.
-#[derive(Debug, Subcommand)]
-pub(crate) enum PlanOf {
-    /// Show what `dpopt tune` would try and what each run would get; reads no data
-    Tune(Box<PlanTuneArgs>),
-}
-
-impl Args for PlanCommand {
-    fn augment_args(command: Command) -> Command {
-        PlanOf::augment_subcommands(PlanArgs::augment_args(command))
-            .args_conflicts_with_subcommands(true)
-            .subcommand_negates_reqs(true)
-            .disable_help_subcommand(true)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for PlanCommand {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        match matches.subcommand_name() {
-            Some(_) => PlanOf::from_arg_matches(matches).map(Self::Of),
-            None => PlanArgs::from_arg_matches(matches).map(|args| Self::Run(Box::new(args))),
-        }
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
 
 /// Flags of the plan of one run.
 #[derive(Debug, Args)]
@@ -338,14 +296,7 @@ impl PlanArgs {
     }
 }
 
-pub(crate) fn run(command: &PlanCommand) -> Result<(), CliError> {
-    match command {
-        PlanCommand::Of(PlanOf::Tune(args)) => tune::plan(args),
-        PlanCommand::Run(args) => of_a_run(args),
-    }
-}
-
-fn of_a_run(args: &PlanArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     let link = (args.link, args.how.columns());
     let fit = match args.schema.as_ref().map(Schema::load).transpose()? {
         Some(schema) => {
