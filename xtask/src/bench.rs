@@ -18,7 +18,7 @@ pub(crate) struct Options {
     quick: bool,
     /// Where the rows go as JSON.
     json: Option<String>,
-    /// A virtual environment: time the tools in it instead, or run them beside the quantiles.
+    /// A virtual environment: time the tools in it instead, or run them beside the quantiles or on the made-up tables.
     peers: Option<String>,
     /// A table on real data instead, and its folder.
     census: Option<(Table, String)>,
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]... | --tables [OPTION]...]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]... | --tables [--peers VENV] [OPTION]...]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
@@ -78,7 +78,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         }
         if let Some(venv) = &options.peers {
             words.push("--peers".to_owned());
-            words.extend(peers::of_quantiles(root, Path::new(venv)).map_err(|e| e.to_string())?);
+            let script = match table {
+                Table::Quantiles => peers::QUANTILES,
+                Table::Tables => peers::TABLES,
+                _ => return Err("only --quantiles and --tables have --peers".to_owned()),
+            };
+            let both = peers::of_table(root, Path::new(venv), script);
+            words.extend(both.map_err(|error| error.to_string())?);
         }
         return census::run(root, *table, folder, &words);
     }

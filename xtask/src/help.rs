@@ -12,7 +12,7 @@ usage: cargo xtask <command>
         | --quantiles DIR [--threads N] [--tau T]... [--epsilon E]... [--hidden K]... [--radius R] [--max-steps T]
         [--directions M] [--add-remove] [--only SOLVER]... [--tuned] [--peers VENV] [--program cost|knots]
         | --pairs DIR [--only METHOD]... | --phase [--only METHOD]... [--dim P]...
-        | --tables [--chosen] [--only RECIPE]... [--epsilon E]...]
+        | --tables [--chosen | --peers VENV] [--only RECIPE]... [--epsilon E]...]
              times of the accountants, the samplers, the clipped pass and a public certificate against their targets;
              with --peers the clipped steps of the tools in that virtual environment beside ours; with --census
              every solver on the files train.csv.gz and test.csv.gz in DIR, as Markdown (docs/measured/census.md);
@@ -20,7 +20,8 @@ usage: cargo xtask <command>
              Opacus and DPZero, and with --program losses that are programs; with --pairs metric learning on the files
              of MNIST in DIR (docs/measured/metric-learning.md); with --phase phase retrieval and rank-one sensing on
              made-up records (docs/measured/phase-retrieval.md); with --tables models of made-up tables from drafted
-             schemas beside tuned private descent, with --chosen beside a private choice (docs/measured/tables.md)
+             schemas beside tuned private descent, with --chosen beside a private choice, with --peers beside Opacus and
+             diffprivlib (docs/measured/tables.md)
   bench-peers-setup VENV
              an environment in VENV with those tools, of pinned versions (gigabytes)
   verify-rates [--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]

@@ -12,7 +12,10 @@ use crate::cargo::cargo;
 const SCRIPT: &str = "benches/peers/peers.py";
 
 /// The script that runs them on the quantiles.
-const QUANTILES: &str = "benches/peers/quantiles.py";
+pub(crate) const QUANTILES: &str = "benches/peers/quantiles.py";
+
+/// The script that runs them on made-up tables.
+pub(crate) const TABLES: &str = "benches/peers/tables.py";
 
 /// Why there is no comparison.
 #[derive(Debug)]
@@ -77,10 +80,9 @@ pub(crate) fn interpreter(venv: &Path) -> Result<PathBuf, PeersError> {
     python(&std::path::absolute(venv).unwrap_or_else(|_| venv.to_owned()))
 }
 
-/// An interpreter and the script for the quantiles, as the table takes them.
-pub(crate) fn of_quantiles(root: &Path, venv: &Path) -> Result<[String; 2], PeersError> {
-    let venv = std::path::absolute(venv).unwrap_or_else(|_| venv.to_owned());
-    let both = [python(&venv)?, root.join(QUANTILES)];
+/// An interpreter and a script, as a table takes them.
+pub(crate) fn of_table(root: &Path, venv: &Path, script: &str) -> Result<[String; 2], PeersError> {
+    let both = [interpreter(venv)?, root.join(script)];
     Ok(both.map(|path| path.display().to_string()))
 }
 
@@ -196,7 +198,9 @@ mod tests {
         assert!(error.to_string().contains("no-such-folder"));
         // Before anything is built.
         assert!(run(Path::new("/"), Path::new("no-such-folder"), true).is_err());
-        assert!(super::of_quantiles(Path::new("/"), Path::new("no-such-folder")).is_err());
+        assert!(
+            super::of_table(Path::new("/"), Path::new("no-such-folder"), super::TABLES).is_err()
+        );
     }
 
     #[test]

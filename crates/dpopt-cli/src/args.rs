@@ -280,7 +280,9 @@ pub(crate) fn loss_help() -> String {
     };
     format!(
         "Loss of a record; default logistic, softmax where the label has three values or more, huber where it is a number: {}, softmax; with kinks, for the goldstein solvers and those without a bound: {}. `quadratic:` before a name makes it \
-         one of ||U^T row||^2 - 1, U a factor of --rank columns: for tables of differences, and for measured squares",
+         one of ||U^T row||^2 - 1, U a factor of --rank columns: for tables of differences, and for measured squares. poisson takes its \
+         largest count from the schema's label; where a mean is beyond that, the loss, and the deviance that a test set is scored by, go \
+         on along their tangent",
         named(false),
         named(true)
     )

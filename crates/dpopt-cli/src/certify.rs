@@ -1,5 +1,6 @@
 //! `dpopt certify`: how stationary the point of a finished model is on private records, for a price.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
@@ -22,6 +23,7 @@ use serde::Serialize;
 
 use crate::args;
 use crate::artefacts::{Readers, Taken, taken, write_file, write_new};
+use crate::class_weights::LabelWeights;
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::ledger::{LedgerArgs, Shared};
@@ -103,6 +105,9 @@ struct Json<'a> {
     /// Of what all this is, and of what it says nothing.
     of: String,
     loss: LossName,
+    /// Of the mean that all this is of; none: all records count alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class_weights: Option<&'a BTreeMap<String, f64>>,
     dim: usize,
     /// Over how many the mean is taken: under add-remove a declared number, and the true one is private.
     mean_over: u64,
@@ -198,6 +203,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         .or_else(|| std::thread::available_parallelism().ok());
     let threads = threads.unwrap_or(NonZeroUsize::MIN);
     let on = (&plan, &data, curator, threads, &point[..]);
+    let weighted = LabelWeights::of_mean(weights.as_ref());
     let weights = weights.map(|of| of.factors().clone());
     let (found, settled) = match (link, weights) {
         (Some(link), None) => release(link, on)?,
@@ -214,6 +220,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         None,
         draft,
     );
+    let of = of(&privacy, &weighted);
     let certificate = Json {
         format: FORMAT,
         certified: targets.map(|_| found.certified),
@@ -221,8 +228,9 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         failure: found.failure,
         gradient_norm: found.gradient,
         least_eigenvalue: found.curvature,
-        of: of(&privacy),
+        of: of.clone(),
         loss,
+        class_weights: model.class_weights.as_ref(),
         dim: facts.dim,
         mean_over: facts.records,
         privacy: &privacy,
@@ -230,7 +238,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     let printed = if args.json {
         print_json(&certificate)
     } else {
-        print(&words(&found, targets.is_some(), &privacy))
+        print(&words(&found, targets.is_some(), (&of, &privacy)))
     };
     // What was released is shown first, and paid for whatever happens here.
     let mut troubles: Vec<CliError> = settled.err().map(CliError::from).into_iter().collect();
@@ -329,12 +337,12 @@ fn certifiable(model: &Model) -> Result<Vec<f64>, CliError> {
 }
 
 /// Of what a certificate is, and of what it says nothing.
-fn of(privacy: &Statement) -> String {
+fn of(privacy: &Statement, weighted: &str) -> String {
     let of = if privacy.adjacency.record_count_is_public() {
-        "the mean loss of these records".to_owned()
+        format!("the mean loss of these records{weighted}")
     } else {
         format!(
-            "the sum of these records' losses over {}, the declared number of them (the true one is protected)",
+            "the sum of these records' losses over {}, the declared number of them (the true one is protected){weighted}",
             privacy.records
         )
     };
@@ -344,7 +352,7 @@ fn of(privacy: &Statement) -> String {
     )
 }
 
-fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> String {
+fn words(found: &SecondOrderCertificate, asked: bool, (of, privacy): (&str, &Statement)) -> String {
     let mut text = String::new();
     let percent = 100.0 * (1.0 - found.failure);
     let targets = found.targets;
@@ -390,9 +398,8 @@ fn words(found: &SecondOrderCertificate, asked: bool, privacy: &Statement) -> St
     paragraphs(
         &mut text,
         &[format!(
-            "{}; each interval holds with {percent} % probability, and so do the upper end of the first and the lower end of the second \
-             together",
-            of(privacy)
+            "{of}; each interval holds with {percent} % probability, and so do the upper end of the first and the lower end of the second \
+             together"
         )],
     );
     let _ = writeln!(

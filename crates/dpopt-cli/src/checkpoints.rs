@@ -1,8 +1,10 @@
 //! Checkpoints of `train`: written while it runs, and started from.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use dpopt::data::tabular::Schema;
 use dpopt::nonconvex::Release;
 use dpopt::privacy::{Checkpoint, CheckpointError, Ledger};
 
@@ -14,6 +16,23 @@ use crate::paths::end_of_links;
 
 /// Checkpoints in a run where nothing else is asked for.
 const CHECKPOINTS: u64 = 20;
+
+/// Characters of a setting that a message shows.
+const LONGEST: usize = 60;
+/// Parts of a schema that change nothing in what is minimised.
+const IDLE: [&str; 3] = ["draft", "format", "share"];
+
+/// What is minimised, by names: the loss, the weights of records, and how rows and labels are made. Public.
+fn objective(fit: &Fit, schema: &Schema) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::from([("loss".to_owned(), fit.name().to_string())]);
+    let weights = fit.weights.as_ref().filter(|of| !of.are_one());
+    all.extend(weights.map(|of| ("class weights".to_owned(), of.to_string())));
+    let schema = serde_json::to_value(schema).unwrap_or_default();
+    let parts = schema.as_object().into_iter().flatten();
+    let parts = parts.filter(|(key, _)| !IDLE.contains(&key.as_str()));
+    all.extend(parts.map(|(key, value)| (format!("schema ({key})"), value.to_string())));
+    all
+}
 
 /// Flags of checkpoints.
 #[derive(Debug, Args)]
@@ -50,10 +69,10 @@ impl CheckpointArgs {
             .transpose()
     }
 
-    /// Refuses a point of another number of weights than `dim`, or of another network.
+    /// Refuses a point of another number of weights than `dim`, of another network, or of a run that minimised something else.
     pub(crate) fn check_point(
         checkpoint: &Checkpoint,
-        fit: &Fit,
+        (fit, schema): (&Fit, &Schema),
         dim: usize,
     ) -> Result<(), CliError> {
         let refuse = |problem| Err(CliError::flag("--resume", problem));
@@ -71,7 +90,30 @@ impl CheckpointArgs {
                 words(ours.as_deref())
             ));
         }
-        Ok(())
+        let Some(theirs) = checkpoint.objective() else {
+            // Of a version that did not say it.
+            return Ok(());
+        };
+        let ours = objective(fit, schema);
+        let names = ours.keys().chain(theirs.keys());
+        let other = names
+            .into_iter()
+            .find(|name| ours.get(*name) != theirs.get(*name));
+        let Some(name) = other else {
+            return Ok(());
+        };
+        let shown = |of: &BTreeMap<String, String>| {
+            let value = of.get(name).map_or("none", String::as_str);
+            match value.char_indices().nth(LONGEST) {
+                Some((at, _)) => format!("{}...", &value[..at]),
+                None => value.to_owned(),
+            }
+        };
+        refuse(format!(
+            "the checkpoint's {name}: {}, and this run's: {}; a run goes on with the problem that it began with",
+            shown(theirs),
+            shown(&ours)
+        ))
     }
 
     /// Where checkpoints are written.
@@ -116,7 +158,7 @@ impl CheckpointArgs {
         &self,
         ledger: Option<&Path>,
         steps: u64,
-        fit: &Fit,
+        (fit, schema): (&Fit, &Schema),
     ) -> Result<Saver, CliError> {
         let to = match (&self.checkpoint, ledger) {
             (Some(path), Some(ledger)) => {
@@ -131,6 +173,7 @@ impl CheckpointArgs {
             to,
             every: every.unwrap_or(steps.div_ceil(CHECKPOINTS)).max(1),
             model: fit.named(),
+            objective: objective(fit, schema),
             trouble: None,
         })
     }
@@ -142,6 +185,8 @@ pub(crate) struct Saver {
     every: u64,
     /// What a point is of.
     model: Option<String>,
+    /// What is minimised.
+    objective: BTreeMap<String, String>,
     trouble: Option<CheckpointError>,
 }
 
@@ -158,8 +203,10 @@ impl Saver {
     pub(crate) fn save(&mut self, point: &[f64], step: u64) {
         if let Some((path, ledger)) = &mut self.to {
             let saved = ledger.checkpoint(point, step);
-            let saved =
-                saved.and_then(|checkpoint| checkpoint.of_model(self.model.clone()).write(path));
+            let saved = saved.and_then(|checkpoint| {
+                let named = checkpoint.of_model(self.model.clone());
+                named.of_objective(self.objective.clone()).write(path)
+            });
             self.trouble = saved.err();
         }
     }

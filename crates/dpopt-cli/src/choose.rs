@@ -22,11 +22,6 @@ use crate::sosp_args::SospArgs;
 
 use project::Project;
 
-/// Default cap on the steps of solvers that state no bound: it bounds the running time.
-const STEPS: u64 = 2_000;
-/// Default cap on the steps of solvers with a bound: large, since a cut run has a worse bound.
-const STEPS_WITH_BOUND: u64 = 100_000;
-
 /// Flags that decide how a solver is planned.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ChooseArgs {
@@ -101,7 +96,7 @@ pub(crate) struct ChooseArgs {
     )]
     project_seed: u64,
     /// Most steps (of one stage, where there are stages); default 2000, for solvers with a proven
-    /// bound 100000
+    /// bound 100000. auto weighs time too, but for a number that is given here
     #[arg(long, value_name = "T", value_parser = args::count, allow_hyphen_values = true)]
     max_steps: Option<u64>,
     /// Most passes over the data: the plan has as few steps as that asks for, and the bound that it then has
@@ -432,18 +427,9 @@ impl ChooseArgs {
             SolverArg::Named(solver) => solver,
             // Refused before, where there is no saddle problem.
             SolverArg::Saddle(_) | SolverArg::Auto => {
-                let cap = self.max_steps.unwrap_or(STEPS_WITH_BOUND);
-                let choice = auto(facts, extra, budget, &Limits::steps(cap))?;
-                let cap = self.cap(choice.solver);
-                // The rule compares bounds at the large cap; a solver without one gets the small cap.
-                let plan = if choice.plan.steps() > cap {
-                    choice
-                        .solver
-                        .plan(facts, extra, budget, &Limits::steps(cap))?
-                } else {
-                    choice.plan
-                };
-                return Ok((choice.solver, plan, Some(choice.reason)));
+                let asked = self.max_steps.map(Limits::steps);
+                let choice = auto(facts, extra, budget, asked.as_ref())?;
+                return Ok((choice.solver, choice.plan, Some(choice.reason)));
             }
         };
         let limits = Limits::steps(self.cap(solver));
@@ -502,11 +488,8 @@ impl ChooseArgs {
     }
 
     fn cap(&self, solver: &Solver) -> u64 {
-        self.max_steps.unwrap_or(if solver.states_a_bound() {
-            STEPS_WITH_BOUND
-        } else {
-            STEPS
-        })
+        let usual = || solver.usual_limits().max_steps;
+        self.max_steps.unwrap_or_else(usual)
     }
 }
 

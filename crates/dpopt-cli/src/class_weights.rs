@@ -95,7 +95,11 @@ fn pairs(text: &str, values: &[String]) -> Result<Vec<(String, f64)>, CliError> 
             ));
         };
         match weight.trim().parse::<f64>() {
-            Ok(weight) => Ok((value.to_owned(), weight)),
+            // Spaces after the commas of a list.
+            Ok(weight) if values.iter().any(|known| known == value) => {
+                Ok((value.to_owned(), weight))
+            }
+            Ok(weight) => Ok((value.trim().to_owned(), weight)),
             Err(_) => refuse(format!(
                 "{weight:?}, the weight of {value:?}, is not a number"
             )),
@@ -130,6 +134,18 @@ impl LabelWeights {
     /// Of each value of the label.
     pub(crate) fn by_value(&self) -> &BTreeMap<String, f64> {
         &self.by_value
+    }
+
+    /// Whether all are 1, as without any.
+    pub(crate) fn are_one(&self) -> bool {
+        self.by_value.values().all(|weight| *weight == 1.0)
+    }
+
+    /// What a mean loss is of with these, as the end of a phrase.
+    pub(crate) fn of_mean(weights: Option<&Self>) -> String {
+        weights.map_or(String::new(), |of| {
+            format!(", each loss times its class weight ({of})")
+        })
     }
 
     pub(crate) fn factors(&self) -> &ClassWeights {

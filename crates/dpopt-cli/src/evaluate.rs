@@ -42,7 +42,7 @@ pub(crate) struct NumberMetrics {
     pub(crate) test_loss: f64,
     /// Whether it is in the unit of the label.
     pub(crate) test_loss_in_label_units: bool,
-    /// Mean Poisson deviance; for the loss of counts only.
+    /// Mean Poisson deviance, along its tangent where the mean is beyond the largest count; for the loss of counts only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) test_deviance: Option<f64>,
     /// Mean of the absolute residuals, in the unit of the label.

@@ -14,7 +14,7 @@ use crate::args;
 use crate::class_weights::LabelWeights;
 use crate::error::CliError;
 use crate::head::Head;
-use crate::loss::{LinkArgs, LossName};
+use crate::loss::{LinkArgs, LossArg, LossName};
 use crate::perceptron::{Perceptron, Widths};
 
 /// Flags of a network.
@@ -145,18 +145,18 @@ impl NetworkArgs {
 impl Fit {
     /// What is fitted to a label: by its default loss where none is named. Refuses a loss of other labels.
     pub(crate) fn for_label(
-        loss: Option<LossName>,
+        named: Option<LossArg>,
         args: &NetworkArgs,
         link: (LinkArgs, Option<u64>),
         label: &Label,
     ) -> Result<Self, CliError> {
-        let loss = loss.unwrap_or_else(|| LossName::default_for(label));
+        let loss = named.map_or_else(|| LossName::default_for(label), |of| of.name);
         if loss == LossName::Softmax {
             // It can't be made for another label.
             Self::check_label(loss, label)?;
         }
         let classes = label.several().map(|several| several.values.len());
-        let fit = Self::new(loss.for_label(label)?, args, link, classes)?;
+        let fit = Self::new(LossArg::for_label(named, label)?, args, link, classes)?;
         Self::check_label(loss, label)?;
         Ok(fit)
     }

@@ -45,8 +45,8 @@ impl LossName {
         }
     }
 
-    /// The same for this label: that of counts ends at the largest count, which the label says.
-    pub(crate) fn for_label(self, label: &Label) -> Result<Self, CliError> {
+    /// The same for this label: that of counts ends at the largest count, which the label says. `named`: the count was given with the loss.
+    pub(crate) fn for_label(self, named_count: bool, label: &Label) -> Result<Self, CliError> {
         let (Some(Glm::Poisson(named)), Some(range)) = (self.scalar(), label.range()) else {
             return Ok(self);
         };
@@ -61,10 +61,9 @@ impl LossName {
         }
         let largest =
             Scale::new(max).map_err(|error| CliError::flag("--loss", error.to_string()))?;
-        let any = Glm::ALL.contains(&Glm::Poisson(named));
-        if !any && named != largest {
+        if named_count && named != largest {
             let problem = format!(
-                "{self} is of counts up to {}, and the label {column:?} ends at {max}; say poisson",
+                "{self} is of counts up to {}, and the label {column:?} ends at {max}; say poisson, which takes no number beside a schema",
                 named.get()
             );
             return refuse(problem);
@@ -106,6 +105,9 @@ impl std::str::FromStr for LossName {
     fn from_str(name: &str) -> Result<Self, String> {
         match name.strip_prefix(QUADRATIC) {
             _ if name == SOFTMAX => Ok(Self::Softmax),
+            _ if name.split_once(':').is_some_and(|(of, _)| of == SOFTMAX) => {
+                Err("softmax takes no parameter".to_owned())
+            }
             Some(SOFTMAX) => Err("softmax is of several outputs, and a factor has one".to_owned()),
             Some(phi) => args::loss(phi).map(Self::Quadratic),
             None => args::loss(name).map(Self::Linear),
@@ -124,6 +126,47 @@ impl TryFrom<String> for LossName {
 impl From<LossName> for String {
     fn from(name: LossName) -> Self {
         name.to_string()
+    }
+}
+
+/// A loss as a flag names it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LossArg {
+    pub(crate) name: LossName,
+    /// Whether a parameter was given with it.
+    with_parameter: bool,
+}
+
+impl LossArg {
+    /// For this label, by its default where none is named.
+    pub(crate) fn for_label(of: Option<Self>, label: &Label) -> Result<LossName, CliError> {
+        match of {
+            Some(of) => of.name.for_label(of.with_parameter, label),
+            None => LossName::default_for(label).for_label(false, label),
+        }
+    }
+
+    /// Where no label says how far counts go.
+    pub(crate) fn without_label(self) -> Result<LossName, CliError> {
+        match self.name.scalar() {
+            Some(Glm::Poisson(_)) if !self.with_parameter => Err(CliError::flag(
+                "--loss",
+                "needs the largest count where no --schema says it: poisson:20, say",
+            )),
+            _ => Ok(self.name),
+        }
+    }
+}
+
+impl std::str::FromStr for LossArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bare = text.strip_prefix(QUADRATIC).unwrap_or(text);
+        Ok(Self {
+            name: text.parse()?,
+            with_parameter: bare.contains(':'),
+        })
     }
 }
 

@@ -45,6 +45,7 @@ mod outputs;
 mod paths;
 mod perceptron;
 mod plan;
+mod plans;
 mod population;
 mod predict;
 mod progress;
@@ -87,7 +88,7 @@ enum Command {
     /// Choose privately among several ways to train, within one budget; without --data, on the built-in sample
     Tune(Box<tune::TuneArgs>),
     /// Show what a solver would do and how good theory says it would be; reads no data
-    Plan(Box<plan::PlanArgs>),
+    Plan(plans::PlanCommand),
     /// Compute the epsilon of releases, given by parameters or in a file of events
     Account(account::AccountArgs),
     /// Find the noise, the number of steps or the sampling rate that just meets a budget
@@ -124,7 +125,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Train(args) => train::run(args),
         Command::Tune(args) => tune::run(args),
-        Command::Plan(args) => plan::run(args).map(done),
+        Command::Plan(args) => plans::run(args).map(done),
         Command::Account(args) => account::run(args).map(done),
         Command::Calibrate(args) => calibrate::run(args).map(done),
         Command::Schema(args) => schema::run(args).map(done),

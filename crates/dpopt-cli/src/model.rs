@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use dpopt::data::tabular::Schema;
-use dpopt::oracle::{Network, PublicOrder, QuadraticLink, Softmax};
+use dpopt::oracle::{Glm, Network, PublicOrder, QuadraticLink, Softmax};
 use serde::{Deserialize, Serialize};
 
 use crate::args::AnySolver;
@@ -223,6 +223,23 @@ impl Weights {
     }
 }
 
+/// What class weights do to predictions, where there are some.
+pub(crate) fn weighted_chances(model: &Model) -> Option<String> {
+    let weights = model.weights().ok().flatten().filter(|of| !of.are_one())?;
+    let chances = match model.loss {
+        LossName::Softmax => true,
+        loss => loss.scalar() == Some(Glm::Logistic),
+    };
+    Some(format!(
+        "trained with class weights {weights}{}",
+        if chances {
+            ": probabilities are of records weighted so, and not of the records themselves"
+        } else {
+            ""
+        }
+    ))
+}
+
 impl Model {
     /// Names the coordinates of `point` after the schema's features.
     pub(crate) fn new(
@@ -328,7 +345,7 @@ impl Model {
                 model.format
             )));
         }
-        let for_label = model.loss.for_label(model.schema.label());
+        let for_label = model.loss.for_label(true, model.schema.label());
         if for_label.map_err(|error| bad(error.to_string()))? != model.loss {
             return Err(bad(
                 "its loss is of other counts than its schema's label".to_owned()

@@ -9,7 +9,7 @@ use dpopt::minimax::{
     Allowance, CertifyError, GDA, NoShares, SaddleLimits, SaddleSolver, ScoredCertificatePlan,
     SharesPlan, sampled_excess,
 };
-use dpopt::nonconvex::{Budget, Outcome, Plan};
+use dpopt::nonconvex::{Budget, Limits, Outcome, Plan};
 use dpopt::oracle::{
     AucSaddle, CellShares, EqualOpportunity, GroupDro, PrivateData, Scored, SharesError,
 };
@@ -32,8 +32,6 @@ const CERTIFICATE_FAILS: f64 = 0.05;
 /// Of which this is for shares that are further off than stated: by the noise of their release, or those of the schema by the draw of
 /// the records.
 const SHARES_FAIL: f64 = 0.01;
-/// Most steps, as of all solvers that state no bound.
-const STEPS: u64 = 2_000;
 
 /// What is optimised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -260,7 +258,7 @@ impl PlannedObjective {
 
 /// What bounds a plan of a score whose rows have norm at most `row_norm`.
 pub(crate) fn limits(max_steps: Option<u64>, row_norm: f64) -> SaddleLimits {
-    SaddleLimits::of_score(max_steps.unwrap_or(STEPS), row_norm)
+    SaddleLimits::of_score(max_steps.unwrap_or(Limits::STEPS), row_norm)
 }
 
 /// Refuses flags that the objective has no use for, and solvers of other problems.

@@ -399,7 +399,7 @@ fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
                 ),
             ];
             let deviance = metrics.test_deviance;
-            rows.extend(deviance.map(|of| ("mean Poisson deviance", number(of))));
+            rows.extend(deviance.map(|of| ("mean Poisson deviance (where the mean is beyond the largest count, along its tangent there)", number(of))));
             rows.extend(metrics.test_r2.map(|r2| ("R²", number(r2))));
             rows
         }

@@ -19,7 +19,7 @@ use crate::chosen::Chosen;
 use crate::class_weights::{ClassWeightsArg, LabelWeights};
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
-use crate::loss::{LinkArgs, LossName};
+use crate::loss::{LinkArgs, LossArg, LossName};
 use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
 use crate::perceptron::Perceptron;
@@ -29,7 +29,7 @@ use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;
 
-/// Flags of `dpopt plan`.
+/// Flags of the plan of one run.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[arg(help = args::solver_help())]
@@ -55,7 +55,7 @@ pub(crate) struct PlanArgs {
     /// Loss, from which the constants below follow unless given; default logistic, unless all
     /// three constants are given: then any smooth nonconvex loss
     #[arg(long)]
-    loss: Option<LossName>,
+    loss: Option<LossArg>,
     #[command(flatten)]
     class_weights: ClassWeightsArg,
     #[command(flatten)]
@@ -247,7 +247,7 @@ impl PlanArgs {
             ("--class-weights", self.class_weights.is_given()),
             (
                 "--loss",
-                self.loss.is_some_and(|loss| !loss.is_logistic_score()),
+                self.loss.is_some_and(|loss| !loss.name.is_logistic_score()),
             ),
             ("--lipschitz", self.lipschitz.is_some()),
             ("--smoothness", self.smoothness.is_some()),
@@ -313,7 +313,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
                                --initial-gap, times the largest weight";
                 return Err(CliError::flag("--class-weights", problem));
             }
-            let loss = args.loss.unwrap_or(LossName::Linear(Glm::Logistic));
+            let loss = args.loss.map(LossArg::without_label).transpose()?;
+            let loss = loss.unwrap_or(LossName::Linear(Glm::Logistic));
             Fit::new(loss, &args.network, link, args.class_count(loss)?)?
         }
     };

@@ -17,8 +17,9 @@ use crate::error::CliError;
 use crate::field::field;
 use crate::fit::Fit;
 use crate::input::{self, Input};
-use crate::model::Model;
+use crate::model::{Model, weighted_chances};
 use crate::paths::Paths;
+use crate::tell::tell;
 
 /// Flags of `dpopt predict`.
 #[derive(Debug, Args)]
@@ -80,6 +81,9 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
         answers.set_threshold(threshold, &model)?;
     }
     let kept = kept(args.keep.as_deref(), &answers.columns)?;
+    if let Some(words) = weighted_chances(&model) {
+        tell(&format!("note: {words}"));
+    }
     let Some(path) = out else {
         let mut sink = BufWriter::new(io::stdout().lock());
         write(

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::certificate::four;
 use crate::chosen::Chosen;
+use crate::class_weights::LabelWeights;
+use crate::fit::Fit;
 use crate::sosp_args::How;
 
 /// How a solver of second order went about it, and what is certified of its result.
@@ -36,7 +38,7 @@ pub(crate) struct Certificate {
 
 impl SecondOrder {
     /// Of a run; none for solvers that certify nothing of second order.
-    pub(crate) fn of(chosen: &Chosen, outcome: &Outcome) -> Option<Self> {
+    pub(crate) fn of(chosen: &Chosen, fit: &Fit, outcome: &Outcome) -> Option<Self> {
         if !chosen.solver.needs_hessian() {
             return None;
         }
@@ -45,12 +47,13 @@ impl SecondOrder {
             let curvature = bound.curvature.ok_or("no curvature was certified")?;
             let failure = failure(&chosen.plan.items()).ok_or("its plan names no probability")?;
             let of_population = bound.sense.of_population();
+            let weights = LabelWeights::of_mean(fit.weights.as_ref());
             Ok(Certificate {
                 gradient: bound.value,
                 least_eigenvalue: 0.0 - curvature,
                 probability: 1.0 - failure,
                 of_population,
-                words: words((bound.value, curvature), failure, of_population),
+                words: words((bound.value, curvature), failure, of_population, &weights),
             })
         });
         let (certificate, no_certificate_because) = match found {
@@ -79,15 +82,22 @@ fn failure(items: &[Item<'_>]) -> Option<f64> {
     }
 }
 
-fn words((gradient, curvature): (f64, f64), failure: f64, of_population: bool) -> String {
+fn words(
+    (gradient, curvature): (f64, f64),
+    failure: f64,
+    of_population: bool,
+    weights: &str,
+) -> String {
     let eigenvalue = match curvature {
         below if below <= 0.0 => format!("at least {}", -below),
         above => format!("at least -{}", four(above)),
     };
     let of = if of_population {
-        "the mean loss of the population, if the records are independent draws from it in an order that tells nothing"
+        format!(
+            "the mean loss of the population{weights}, if the records are independent draws from it in an order that tells nothing"
+        )
     } else {
-        "the mean loss of these records"
+        format!("the mean loss of these records{weights}")
     };
     let others = if of_population {
         ""
@@ -108,13 +118,13 @@ mod tests {
 
     #[test]
     fn words_say_of_whom_and_what_is_not_said() {
-        let of_records = words((0.123_41, 0.2), 0.05, false);
+        let of_records = words((0.123_41, 0.2), 0.05, false, "");
         assert!(of_records.starts_with(
             "With probability 0.95 the gradient norm is at most 0.1235 at the result and the least eigenvalue of the Hessian at least -0.2000: \
              of the mean loss of these records."
         ), "{of_records}");
         assert!(of_records.contains("nor of the population"));
-        let of_all = words((0.1, -0.25), 0.05, true);
+        let of_all = words((0.1, -0.25), 0.05, true, "");
         assert!(
             of_all.contains("at least 0.25: of the mean loss of the population"),
             "{of_all}"

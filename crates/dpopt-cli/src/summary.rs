@@ -388,9 +388,9 @@ impl Summary<'_> {
                 "Test set   mean {} loss {:.4} {unit}{}, absolute error {:.4}, root mean square error {:.4}{}, {:.2} % of labels below the prediction, on {} records",
                 self.fit.name(),
                 metrics.test_loss,
-                metrics
-                    .test_deviance
-                    .map_or(String::new(), |of| format!(", deviance {of:.4}")),
+                metrics.test_deviance.map_or(String::new(), |of| format!(
+                    ", deviance {of:.4} (along its tangent beyond the largest count)"
+                )),
                 metrics.test_absolute_error,
                 metrics.test_root_mean_square_error,
                 metrics

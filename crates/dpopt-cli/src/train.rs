@@ -36,7 +36,7 @@ use crate::fit::{NetworkArgs, SeedArgs};
 use crate::hold_out::HoldOutArgs;
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
-use crate::loss::{LinkArgs, LossName};
+use crate::loss::{LinkArgs, LossArg};
 use crate::model::{Model, Trained};
 use crate::no_bound::NoBound;
 use crate::objective::{Before, Objective, ObjectiveArgs};
@@ -77,7 +77,7 @@ pub(crate) struct TrainArgs {
     #[command(flatten)]
     hold_out: HoldOutArgs,
     #[arg(long, help = args::loss_help())]
-    loss: Option<LossName>,
+    loss: Option<LossArg>,
     #[command(flatten)]
     class_weights: ClassWeightsArg,
     #[command(flatten)]
@@ -265,7 +265,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         data.label_bound(),
     )?;
     if let Some(checkpoint) = &checkpoint {
-        CheckpointArgs::check_point(checkpoint, &fit, facts.dim)?;
+        CheckpointArgs::check_point(checkpoint, (&fit, &source.schema), facts.dim)?;
     }
     let mut warnings = warnings(delta, &facts);
     if source.schema.is_draft() {
@@ -356,7 +356,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     let saver = args
         .checkpoints
-        .saver(budget_file, chosen.plan.steps(), &fit)
+        .saver(budget_file, chosen.plan.steps(), (&fit, &source.schema))
         .map_err(|error| before.told(error))?;
     let first = fit.start(data.dim(), data.row_norm());
     let job = Job {
@@ -408,7 +408,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             certificate: finished.certified.clone().and_then(Result::ok),
             no_certificate_because: uncertified.map(|of| of.why.clone()),
         });
-    let second_order = SecondOrder::of(&chosen, outcome);
+    let second_order = SecondOrder::of(&chosen, &fit, outcome);
     let model = Model::new(
         chosen.solver,
         (&fit, trained.clone()),

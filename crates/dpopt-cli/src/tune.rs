@@ -5,7 +5,9 @@
 
 mod candidates;
 mod dry;
+mod plan;
 mod search;
+mod settings;
 mod shown;
 mod told;
 
@@ -13,17 +15,16 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Args;
-use dpopt::certify::{TuningFailure, TuningRecords, TuningScore};
-use dpopt::data::tabular::{Label, LabelKind};
+use dpopt::certify::{TuningFailure, TuningRecords};
 use dpopt::nonconvex::{Budget, Stop};
 use dpopt::oracle::{EstimatorError, PrivateData, PublicOrder};
-use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, FilterKind, Part, Refused};
+use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, FilterKind, Refused};
 
 use crate::args;
 use crate::artefacts::{MODEL, OutDir};
 use crate::certificate::NoCertificate;
 use crate::error::CliError;
-use crate::evaluated::{self, Evaluated, FAILURE, HeldOutRecords};
+use crate::evaluated::{Evaluated, FAILURE, HeldOutRecords};
 use crate::exit::Exit;
 use crate::ledger::{LedgerArgs, Shared, left_in_words};
 use crate::model::Model;
@@ -37,18 +38,12 @@ use crate::tell::warn;
 use crate::trace::Recorder;
 use crate::train::DELTA;
 
-use candidates::{Candidate, CandidateArgs};
-use search::{ADJACENCY, Fixed};
+use candidates::Candidate;
+pub(crate) use plan::{PlanTuneArgs, run as plan};
+use search::ADJACENCY;
+use settings::TuningSettings;
 use shown::{Shown, summary};
-use told::Law;
 pub(crate) use told::TuningTold;
-
-/// Fewest runs in the mean where nothing is asked for: of a Poisson number of them there is none in one of 150 tunings.
-const FEWEST: f64 = 5.0;
-/// Most of them.
-const MOST: f64 = 10.0;
-/// The share of the records that is held out where nothing is asked for.
-const HOLDOUT: f64 = 0.2;
 
 /// Flags of `dpopt tune`.
 #[derive(Debug, Args)]
@@ -56,29 +51,11 @@ pub(crate) struct TuneArgs {
     #[command(flatten)]
     table: TableArgs,
     #[command(flatten)]
-    candidates: CandidateArgs,
-    /// By which number of the private evaluation the best run is chosen: auc or accuracy for classes, absolute-error or squared-error for
-    /// numbers; default: auc, of several classes accuracy, of a number absolute-error
-    #[arg(long, value_name = "NAME", value_parser = score)]
-    score: Option<TuningScore>,
-    /// Number of runs in the mean, from 1 to 1000; default: as many as candidates, from 5 to 10. A candidate is never tried with
-    /// probability exp(-M/candidates) (poisson)
-    #[arg(long, value_name = "M", value_parser = repeats, allow_hyphen_values = true)]
-    repeats: Option<f64>,
-    /// Law of the number of runs. poisson: near its mean, the cheapest for up to some 8 runs; zero with probability exp(-M), and then there
-    /// is no model. geometric and logarithmic: at least one run, often few
-    #[arg(long, value_enum, default_value_t = Law::Poisson)]
-    law: Law,
-    /// Hold out this share of the records to score on, drawn by a public seed
-    #[arg(long, value_name = "SHARE", default_value_t = HOLDOUT, value_parser = args::probability, allow_hyphen_values = true)]
-    holdout: f64,
+    settings: TuningSettings,
     /// Seed of that draw: public, and chosen without looking at the records. Default: drawn from the operating system, and named in the
     /// model's file
     #[arg(long, value_name = "S", allow_hyphen_values = true)]
     holdout_seed: Option<u64>,
-    /// Bins of scores of two classes that the evaluation counts records in: an even number. Default: by the number of records and the noise
-    #[arg(long, value_name = "B", allow_hyphen_values = true)]
-    bins: Option<usize>,
     /// Privacy budget epsilon of everything: all runs, their scores and the choice. Required
     #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
     epsilon: Option<Epsilon>,
@@ -111,55 +88,7 @@ pub(crate) struct TuneArgs {
     quiet: bool,
 }
 
-fn score(name: &str) -> Result<TuningScore, String> {
-    let mut all = TuningScore::ALL.into_iter();
-    all.find(|score| score.to_string() == name).ok_or_else(|| {
-        let names = TuningScore::ALL.map(|score| score.to_string());
-        format!("known are {}", names.join(", "))
-    })
-}
-
-fn repeats(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if (1.0..=1000.0).contains(&value) => Ok(value),
-        _ => Err("a number from 1 to 1000 is needed".to_owned()),
-    }
-}
-
 impl TuneArgs {
-    /// The score, if the label has it.
-    fn by(&self, label: &Label) -> Result<TuningScore, CliError> {
-        let (kind, scores): (&str, &[TuningScore]) = match &label.kind {
-            LabelKind::Several(_) => ("of several classes", &[TuningScore::Accuracy]),
-            LabelKind::Number(_) => (
-                "that is a number",
-                &[TuningScore::AbsoluteError, TuningScore::SquaredError],
-            ),
-            _ => ("of two classes", &[TuningScore::Auc, TuningScore::Accuracy]),
-        };
-        let by = self.score.or(scores.first().copied());
-        by.filter(|by| scores.contains(by)).ok_or_else(|| {
-            let names: Vec<String> = scores.iter().map(ToString::to_string).collect();
-            let problem = format!(
-                "models of a label {kind} are scored by {}",
-                names.join(" or ")
-            );
-            CliError::flag("--score", problem)
-        })
-    }
-
-    /// How many records are held out of so many.
-    fn held(&self, records: u64) -> Result<u64, CliError> {
-        let held = (self.holdout * records as f64).round() as u64;
-        if held == 0 || held >= records {
-            let problem = format!(
-                "of {records} records {held} would be held out, and both parts need some: give another share or more records"
-            );
-            return Err(CliError::flag("--holdout", problem));
-        }
-        Ok(held)
-    }
-
     /// The records of every row norm, in two parts each.
     fn read(
         &self,
@@ -182,7 +111,7 @@ impl TuneArgs {
         let longest = norms.iter().copied().fold(0.0, f64::max);
         let widest = source.schema.with_row_norm(longest)?;
         let table = source.train_as(&widest)?;
-        let held = self.held(table.labels.len() as u64)?;
+        let held = self.settings.held(table.labels.len() as u64)?;
         let labels = clip(source.schema.label().largest_code())?;
         norms
             .into_iter()
@@ -214,10 +143,9 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         let problem = "records that stay in a file of rows are read in runs, and none are held out of them; give the table itself";
         return Err(CliError::flag("--data", problem));
     }
-    let mut candidates = args.candidates.all(&source.schema)?;
+    let candidates = args.settings.candidates.all(&source.schema)?;
     let label = source.schema.label();
-    let by = args.by(label)?;
-    let evaluated = evaluated::label_of(label, args.bins)?;
+    args.settings.check(label)?;
     let mut out = match (&args.out, args.dry_run) {
         (Some(path), false) => Some(OutDir::prepare(path, args.force)?),
         _ => None,
@@ -236,34 +164,17 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
             (records, tables)
         }
     };
-    let held = args.held(records)?;
-    let fixed = Fixed {
-        parts: Part::of_split(records, held, seed),
-        sizes: [records - held, held],
-        label: evaluated,
-        by,
-        total: Budget { epsilon, delta },
-    };
-    let repeats = |candidates: usize| {
-        let mean = args.repeats;
-        let mean = mean.unwrap_or_else(|| (candidates as f64).clamp(FEWEST, MOST));
-        (mean, args.law.shape())
-    };
-    let (searched, mut warnings) = fixed.search(&mut candidates, repeats)?;
-    let terms = fixed.of(&candidates, repeats(candidates.len()));
+    let total = Budget { epsilon, delta };
+    let settled = args
+        .settings
+        .settle(label, candidates, (records, seed), total)?;
+    let (fixed, searched) = (settled.fixed, &settled.searched);
+    let terms = settled.terms();
+    let [_, held] = fixed.sizes;
     let (mean, _) = terms.repeats;
-    let mut told = TuningTold {
-        candidates: candidates
-            .iter()
-            .zip(&searched.chosen)
-            .map(|(of, chosen)| of.named(chosen.solver))
-            .collect(),
-        chosen: 0,
-        score: by,
-        law: args.law,
-        mean_runs: mean,
-        epsilon_of_a_run: searched.epsilon,
-    };
+    let candidates = &settled.candidates;
+    let mut told = settled.told.clone();
+    let mut warnings = settled.warnings.clone();
     if source.schema.is_draft() {
         warnings.push(DRAFT_ACCEPTED.to_owned());
     }
@@ -280,9 +191,9 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         warn(warning);
     }
     if args.dry_run {
-        return dry::show(args.json, &terms, &searched, &told).map(|()| Exit::Done);
+        return dry::show(args.json, &terms, searched, &told).map(|()| Exit::Done);
     }
-    let plan = terms.plan(&searched)?;
+    let plan = terms.plan(searched)?;
     let mut curator = Curator::protected(ADJACENCY)?;
     let budget_file = match ledger {
         Some(ledger) => {

@@ -74,8 +74,12 @@ pub fn solver(name: &str) -> Result<&'static Solver, UnknownSolver> {
 
 /// Bounds of at most so many times the least one count as equally good where the cheapest plan is looked for. A choice.
 const NEARLY: f64 = 1.25;
-/// Multiply-adds of a run on all records, beyond which its horizon is cut: some seconds. A choice.
+/// Multiply-adds of a run without a bound, beyond which its horizon is cut: some seconds. A choice.
 const WORK: f64 = 2e9;
+/// Multiply-adds of a run with a bound, beyond which its plan is cut, and its bound is that of so many steps: some minutes. A choice.
+const WORK_WITH_BOUND: f64 = 100.0 * WORK;
+/// Plans that are made until one is short enough: each has a lower cap on the steps.
+const TRIES: u32 = 20;
 /// Plain steps for each coordinate that a run on all records is given in any case. A choice (`docs/auto.md`).
 const PLAIN_STEPS: f64 = 2000.0;
 
@@ -87,13 +91,12 @@ pub fn auto_names(part: Auto) -> String {
     names(&all)
 }
 
-/// The steps of a run on all records that are worth their time: as many as [`WORK`] pays for, and in any case a horizon of
-/// [`PLAIN_STEPS`] for each coordinate, in which the directions of an average table are learnt.
-fn worth_their_time(facts: &PublicFacts, limits: &Limits) -> Limits {
+/// The passes over the records that are worth their time: as many as `work` pays for, and in any case a horizon of [`PLAIN_STEPS`] for
+/// each coordinate, in which the directions of an average table are learnt.
+fn worth_their_time(facts: &PublicFacts, work: f64) -> f64 {
     let pass = facts.records as f64 * facts.dim as f64;
     let least = NoisyGdPlan::steps_of(PLAIN_STEPS * facts.dim as f64);
-    let most = (WORK / pass).ceil().max(least);
-    Limits::steps(limits.max_steps.min(most as u64))
+    (work / pass).ceil().max(least)
 }
 
 /// What [`auto`] picked, and why.
@@ -120,7 +123,9 @@ pub struct Choice {
 ///    within the rank that is known, if one is, and of these the one with the fewest per-record gradients.
 /// 4. Where all are vacuous: [`NOISY_GD`](crate::NOISY_GD).
 ///
-/// [`NOISY_GD`](crate::NOISY_GD) has at most the larger of 2e9/(n d) steps and those of a horizon of 2000 d plain ones.
+/// Without `limits` those of [`Solver::usual_limits`] hold, and time is weighed: [`NOISY_GD`](crate::NOISY_GD) has at most the larger of
+/// 2e9/(n d) steps and those of a horizon of 2000 d plain ones, and plans with a bound are cut to a hundred times 2e9/(n d) passes, or to
+/// as many as that horizon has, before they are compared. `limits` are kept to as they are.
 ///
 /// # Privacy
 /// The rule reads public facts only.
@@ -131,33 +136,34 @@ pub fn auto(
     facts: &PublicFacts,
     extra: &ExtraFacts,
     budget: &Budget,
-    limits: &Limits,
+    limits: Option<&Limits>,
 ) -> Result<Choice, PlanError> {
+    let limits_of = |solver: &Solver| limits.copied().unwrap_or_else(|| solver.usual_limits());
     let fallback = |reason| -> Result<Choice, PlanError> {
+        let mut most = limits_of(&NOISY_GD);
+        if limits.is_none() {
+            most = Limits::steps(most.max_steps.min(worth_their_time(facts, WORK) as u64));
+        }
         Ok(Choice {
             solver: &NOISY_GD,
-            plan: NOISY_GD.plan(facts, extra, budget, &worth_their_time(facts, limits))?,
+            plan: NOISY_GD.plan(facts, extra, budget, &most)?,
             reason,
         })
     };
     if facts.lipschitz.is_infinite() {
         return Ok(Choice {
             solver: &DP_SGD,
-            plan: DP_SGD.plan(facts, extra, budget, limits)?,
+            plan: DP_SGD.plan(facts, extra, budget, &limits_of(&DP_SGD))?,
             reason: AutoReason::NoConstants,
         });
     }
     let kinks = facts.smoothness.is_infinite();
     if kinks && extra.goldstein_radius.is_some() {
-        let at_radius = cheapest(
-            Auto::AtRadius,
-            AutoReason::AtRadius,
-            (facts, extra),
-            (budget, limits),
-        )?;
-        return match at_radius {
-            Some(choice) => Ok(choice),
-            None => fallback(AutoReason::VacuousAtRadius),
+        let reasons = [AutoReason::AtRadius, AutoReason::AtRadiusInTime];
+        return match cheapest(Auto::AtRadius, reasons, (facts, extra), (budget, limits))? {
+            Ok(choice) => Ok(choice),
+            Err(false) => fallback(AutoReason::VacuousAtRadius),
+            Err(true) => fallback(AutoReason::VacuousAtRadiusInTime),
         };
     }
     if facts.convexity == Convexity::Convex {
@@ -166,37 +172,75 @@ pub fn auto(
     if kinks {
         return fallback(AutoReason::Kinks);
     }
-    match cheapest(
-        Auto::ByBound,
-        AutoReason::NearlyLeastBound,
-        (facts, extra),
-        (budget, limits),
-    )? {
-        Some(choice) => Ok(choice),
-        None => fallback(AutoReason::NoBoundHolds),
+    let reasons = [AutoReason::NearlyLeastBound, AutoReason::NearlyLeastInTime];
+    match cheapest(Auto::ByBound, reasons, (facts, extra), (budget, limits))? {
+        Ok(choice) => Ok(choice),
+        Err(false) => fallback(AutoReason::NoBoundHolds),
+        Err(true) => fallback(AutoReason::NoBoundInTime),
     }
 }
 
-/// Of the plans whose bound says something and is nearly the least, the cheapest.
+/// A plan, and whether it was cut; or whether one was cut before it said nothing.
+type Timed = Result<(Box<dyn Plan>, bool), bool>;
+
+/// The plan of a solver with a bound that says something, in so many gradients at most.
+fn in_time(
+    solver: &Solver,
+    (facts, extra, budget): (&PublicFacts, &ExtraFacts, &Budget),
+    mut limits: Limits,
+    most: f64,
+) -> Result<Timed, PlanError> {
+    let mut cut = false;
+    for _ in 0..TRIES {
+        let plan = match solver.plan(facts, extra, budget, &limits) {
+            Ok(plan) => plan,
+            Err(PlanError::Vacuous { .. } | PlanError::VacuousGoldstein { .. }) => {
+                return Ok(Err(cut));
+            }
+            Err(error) => return Err(error),
+        };
+        let asked = plan.gradients();
+        if asked <= most {
+            return Ok(Ok((plan, cut)));
+        }
+        cut = true;
+        // A planner may make each step dearer when it has fewer of them.
+        let steps = plan.steps().min(limits.max_steps);
+        let fewer = (steps as f64 * most / asked) as u64;
+        if steps <= 1 {
+            break;
+        }
+        limits = Limits::steps(fewer.clamp(1, steps - 1));
+    }
+    Ok(Err(cut))
+}
+
+/// Of the plans whose bound says something and is nearly the least, the cheapest; else whether one was cut. `reasons`: where none was cut,
+/// and where one was.
 fn cheapest(
     part: Auto,
-    reason: AutoReason,
+    reasons: [AutoReason; 2],
     (facts, extra): (&PublicFacts, &ExtraFacts),
-    (budget, limits): (&Budget, &Limits),
-) -> Result<Option<Choice>, PlanError> {
-    let mut found = Vec::new();
-    for solver in SOLVERS.iter().copied() {
-        if solver.auto != part {
-            continue;
-        }
-        match solver.plan(facts, extra, budget, limits) {
-            Ok(plan) => found.push(Choice {
-                solver,
-                plan,
-                reason,
-            }),
-            Err(PlanError::Vacuous { .. } | PlanError::VacuousGoldstein { .. }) => {}
-            Err(error) => return Err(error),
+    (budget, limits): (&Budget, Option<&Limits>),
+) -> Result<Result<Choice, bool>, PlanError> {
+    let most = match limits {
+        Some(_) => f64::INFINITY,
+        None => facts.records as f64 * worth_their_time(facts, WORK_WITH_BOUND),
+    };
+    let [reason, _] = reasons;
+    let (mut found, mut any_cut) = (Vec::new(), false);
+    for solver in SOLVERS.iter().copied().filter(|of| of.auto == part) {
+        let limits = limits.copied().unwrap_or_else(|| solver.usual_limits());
+        match in_time(solver, (facts, extra, budget), limits, most)? {
+            Ok((plan, cut)) => {
+                any_cut |= cut;
+                found.push(Choice {
+                    solver,
+                    plan,
+                    reason,
+                });
+            }
+            Err(cut) => any_cut |= cut,
         }
     }
     let bound = |choice: &Choice| {
@@ -205,9 +249,19 @@ fn cheapest(
     };
     let least = found.iter().map(bound).fold(f64::INFINITY, f64::min);
     found.retain(|choice| bound(choice) <= NEARLY * least);
-    Ok(found
+    let least = found
         .into_iter()
-        .min_by(|a, b| a.plan.gradients().total_cmp(&b.plan.gradients())))
+        .min_by(|a, b| a.plan.gradients().total_cmp(&b.plan.gradients()));
+    let [_, in_time] = reasons;
+    Ok(least
+        .map(|choice| match any_cut {
+            true => Choice {
+                reason: in_time,
+                ..choice
+            },
+            false => choice,
+        })
+        .ok_or(any_cut))
 }
 
 /// The line of the `auto` rule that applied.
@@ -229,12 +283,39 @@ pub enum AutoReason {
     Kinks,
     /// No bound says anything at this size and budget.
     NoBoundHolds,
+    /// As [`NearlyLeastBound`](Self::NearlyLeastBound), and plans were cut to what is worth its time.
+    NearlyLeastInTime,
+    /// As [`AtRadius`](Self::AtRadius), and plans were cut to what is worth its time.
+    AtRadiusInTime,
+    /// As [`VacuousAtRadius`](Self::VacuousAtRadius), and plans were cut to what is worth its time.
+    VacuousAtRadiusInTime,
+    /// As [`NoBoundHolds`](Self::NoBoundHolds), and plans were cut to what is worth its time.
+    NoBoundInTime,
     /// The loss has no Lipschitz constant.
     NoConstants,
 }
 
+impl AutoReason {
+    /// The same line where no plan was cut, if this is of one where plans were.
+    fn with_all_time(self) -> Option<Self> {
+        Some(match self {
+            AutoReason::NearlyLeastInTime => AutoReason::NearlyLeastBound,
+            AutoReason::AtRadiusInTime => AutoReason::AtRadius,
+            AutoReason::VacuousAtRadiusInTime => AutoReason::VacuousAtRadius,
+            AutoReason::NoBoundInTime => AutoReason::NoBoundHolds,
+            _ => return None,
+        })
+    }
+}
+
 impl std::fmt::Display for AutoReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(reason) = self.with_all_time() {
+            return write!(
+                f,
+                "{reason}; plans that take longer than some minutes were cut to that before they were compared (a number of steps that is asked for lifts it)"
+            );
+        }
         f.write_str(match self {
             AutoReason::Convex => "the loss is convex, where noisy gradient descent with momentum works best",
             AutoReason::LeastBound => "its proven bound on the gradient norm is the smallest for these public facts",
@@ -266,6 +347,11 @@ impl std::fmt::Display for AutoReason {
                     "no proven bound says anything for these public facts ({names}), so the plan states none"
                 );
             }
+            // Of these above.
+            AutoReason::NearlyLeastInTime
+            | AutoReason::AtRadiusInTime
+            | AutoReason::VacuousAtRadiusInTime
+            | AutoReason::NoBoundInTime => "",
         })
     }
 }

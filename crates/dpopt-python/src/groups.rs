@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use dpopt::minimax::{GDA, SaddleFacts, SaddleLimits};
-use dpopt::nonconvex::{Budget, Observer, Outcome, Plan, Run, RunError};
+use dpopt::nonconvex::{Budget, Limits, Observer, Outcome, Plan, Run, RunError};
 use dpopt::oracle::{
     CellShares, EqualOpportunity, GroupDro, Joint, PrivateData, PrivateMean, SaddleLoss,
     ScoreSaddle, Scored, SharesError,
@@ -16,9 +16,6 @@ use crate::accounting::{adjacency_of, delta_of, epsilon_of};
 use crate::errors::{self, user};
 use crate::table::Table;
 use crate::train::{Ledger, Trained, paid_by, threads, watched};
-
-/// As the command.
-const STEPS: u64 = 2_000;
 
 /// What is trained.
 #[derive(FromPyObject)]
@@ -98,7 +95,7 @@ fn train<'py, S: ScoreSaddle + Send>(
     let loss = Scored::with_own_clips(objective, task.row_norm);
     let columns = table.columns();
     let facts = SaddleFacts::scored(records, adjacency, columns, task.row_norm, &loss);
-    let limits = SaddleLimits::of_score(task.max_steps.unwrap_or(STEPS), task.row_norm);
+    let limits = SaddleLimits::of_score(task.max_steps.unwrap_or(Limits::STEPS), task.row_norm);
     let plan = GDA
         .plan(&facts, &budget, &limits)
         .map_err(errors::no_plan)?;

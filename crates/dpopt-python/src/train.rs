@@ -18,11 +18,6 @@ use crate::accounting::{PyEvent, adjacency_of, delta_of, epsilon_of, named};
 use crate::errors::{self, user};
 use crate::table::Table;
 
-/// As the command: solvers that state no bound stop here, which bounds the running time.
-const STEPS: u64 = 2_000;
-/// As the command: a run that is cut has a worse bound.
-const STEPS_WITH_BOUND: u64 = 100_000;
-
 /// What is trained on which public facts.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -235,33 +230,15 @@ impl Task {
 }
 
 impl Checked {
-    fn cap(&self, solver: &Solver) -> Limits {
-        Limits::steps(self.max_steps.unwrap_or(if solver.states_a_bound() {
-            STEPS_WITH_BOUND
-        } else {
-            STEPS
-        }))
-    }
-
     /// The plan, and why its solver was picked.
     fn plan(&self) -> Result<(Box<dyn Plan>, Option<String>), dpopt::nonconvex::PlanError> {
         let (facts, extra, budget) = (&self.facts, &self.extra, &self.budget);
+        let asked = self.max_steps.map(Limits::steps);
         if let Some(solver) = self.solver {
-            return Ok((solver.plan(facts, extra, budget, &self.cap(solver))?, None));
+            let limits = asked.unwrap_or_else(|| solver.usual_limits());
+            return Ok((solver.plan(facts, extra, budget, &limits)?, None));
         }
-        let most = Limits::steps(self.max_steps.unwrap_or(STEPS_WITH_BOUND));
-        let Choice {
-            solver,
-            plan,
-            reason,
-            ..
-        } = auto(facts, extra, budget, &most)?;
-        let cap = self.cap(solver);
-        let plan = if plan.steps() > cap.max_steps {
-            solver.plan(facts, extra, budget, &cap)?
-        } else {
-            plan
-        };
+        let Choice { plan, reason, .. } = auto(facts, extra, budget, asked.as_ref())?;
         Ok((plan, Some(reason.to_string())))
     }
 }

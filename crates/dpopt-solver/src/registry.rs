@@ -403,6 +403,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Most steps of solvers that state no bound, where nothing is asked for: it bounds the running time.
+    pub const STEPS: u64 = 2_000;
+    /// Most steps of solvers with a bound, where nothing is asked for: large, since a plan that is cut has a worse bound.
+    pub const STEPS_WITH_BOUND: u64 = 100_000;
+
     /// At most so many steps.
     #[must_use]
     pub fn steps(max_steps: u64) -> Self {
@@ -429,6 +434,15 @@ impl Solver {
     #[must_use]
     pub fn states_a_bound(&self) -> bool {
         self.bound.is_some()
+    }
+
+    /// What bounds its plans where nothing is asked for.
+    #[must_use]
+    pub fn usual_limits(&self) -> Limits {
+        Limits::steps(match self.states_a_bound() {
+            true => Limits::STEPS_WITH_BOUND,
+            false => Limits::STEPS,
+        })
     }
 
     /// Whether it can be planned under this adjacency.

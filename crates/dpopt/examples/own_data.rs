@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         delta: Delta::new(1e-6)?,
     };
     let limits = Limits::steps(1000);
-    let choice = auto(&facts, &ExtraFacts::default(), &budget, &limits)?;
+    let choice = auto(&facts, &ExtraFacts::default(), &budget, Some(&limits))?;
     let run = GlmRun::new(&data, loss, Curator::protected(adjacency)?);
     let (outcome, curator) = run.run(&*choice.plan, &mut NoObserver)?;
 

@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         &facts,
         &ExtraFacts::default(),
         &budget,
-        &Limits::steps(1000),
+        Some(&Limits::steps(1000)),
     )?;
     println!(
         "{}, because {}: at most {} steps",

@@ -33,7 +33,7 @@
 //!     data.public_records(), data.dim(), data.adjacency(), data.row_norm(),
 //!     loss.constants(data.row_norm()))?;
 //! let budget = Budget { epsilon: Epsilon::new(1.0)?, delta: Delta::new(1e-6)? };
-//! let choice = auto(&facts, &ExtraFacts::default(), &budget, &Limits::steps(2000))?;
+//! let choice = auto(&facts, &ExtraFacts::default(), &budget, None)?;
 //!
 //! // Run: an oracle draws, clips and charges; the solver walks.
 //! let curator = Curator::protected(data.adjacency())?;

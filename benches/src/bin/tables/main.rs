@@ -7,13 +7,17 @@
 //! - **tuned**: private gradient descent as other tools have it (per-record clip, Gaussian noise, momentum or none) with steps, clip,
 //!   rate, momentum and encoding picked by the AUC on the test set, which costs it nothing here; then run again.
 //!
-//! With `--chosen` instead: **auto**, and a private choice among four row norms within the same budget, as `dpopt tune` makes it.
+//! With `--chosen` instead: **auto**, and a private choice among four row norms within the same budget, as `dpopt tune` makes it. With
+//! `--peers` instead: **auto** and **tuned** under add-remove, which Opacus accounts for, beside Opacus, diffprivlib
+//! and the fit without privacy.
 //!
-//! All on all records, replace-one, delta 1e-5, Gaussian DP. Options: `[--quick] [--chosen] [--only RECIPE]... [--epsilon E]... [--json FILE]`.
+//! All on all records, delta 1e-5, Gaussian DP, replace-one where nothing else is said. Options:
+//! `[--quick] [--chosen | --peers PYTHON SCRIPT] [--only RECIPE]... [--epsilon E]... [--json FILE]`.
 #![allow(clippy::print_stdout, reason = "the table is the product")]
 #![allow(clippy::print_stderr, reason = "progress is for the terminal")]
 
 mod chosen;
+mod peers;
 mod recipes;
 mod tuned;
 
@@ -37,12 +41,17 @@ const DELTA: f64 = 1e-5;
 const ENTRIES: f64 = 4e8;
 /// What `auto` picks for a convex loss.
 const AUTO: &str = "noisy-gd";
+/// A row norm that shortens no row.
+const LONGEST: f64 = 1e100;
 
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let options = Options::read(&words)?;
     if options.chosen {
         return compare_chosen(&options);
+    }
+    if let Some(peers) = &options.peers {
+        return compare_peers(&options, peers);
     }
     println!("| table | records | columns | positives | epsilon | auto | plain | tuned | of |");
     println!("| - | - | - | - | - | - | - | - | - |");
@@ -66,6 +75,8 @@ fn main() -> Result<(), Failure> {
 struct Options {
     quick: bool,
     chosen: bool,
+    /// An interpreter and the script that it runs.
+    peers: Option<[String; 2]>,
     only: Vec<String>,
     epsilons: Vec<f64>,
     json: Option<PathBuf>,
@@ -76,6 +87,7 @@ impl Options {
         let mut options = Self {
             quick: false,
             chosen: false,
+            peers: None,
             only: Vec::new(),
             epsilons: Vec::new(),
             json: None,
@@ -86,6 +98,7 @@ impl Options {
             match word.as_str() {
                 "--quick" => options.quick = true,
                 "--chosen" => options.chosen = true,
+                "--peers" => options.peers = Some([value()?.to_owned(), value()?.to_owned()]),
                 "--only" => options.only.push(value()?.to_owned()),
                 "--epsilon" => options.epsilons.push(value()?.parse()?),
                 "--json" => options.json = Some(value()?.into()),
@@ -118,7 +131,7 @@ fn compare_chosen(options: &Options) -> Result<(), Failure> {
                 epsilon: Epsilon::new(epsilon)?,
                 delta: Delta::new(DELTA)?,
             };
-            let (auto, _) = table.ours(&table.drafted, &budget)?;
+            let (auto, _) = table.ours(&table.drafted, &budget, Adjacency::ReplaceOne)?;
             let found = chosen::chosen(recipe, &budget)?;
             println!(
                 "| {} | {} | {epsilon:?} | {auto:.3} | {:.3} | {:.2} | {:?} of {} |",
@@ -135,6 +148,30 @@ fn compare_chosen(options: &Options) -> Result<(), Failure> {
     }
     let [auto, chosen] = sums.map(|sum| sum / rows.max(1.0));
     println!("| mean of {rows} | | | {auto:.4} | {chosen:.4} | | |");
+    Ok(())
+}
+
+/// Other tools beside `auto` and tuned descent.
+fn compare_peers(options: &Options, peers: &[String; 2]) -> Result<(), Failure> {
+    println!(
+        "| table | records | columns | positives | epsilon | auto | tuned | Opacus | auto, replace-one | diffprivlib | no privacy |"
+    );
+    println!("| - | - | - | - | - | - | - | - | - | - | - |");
+    let mut all: Vec<Value> = Vec::new();
+    for recipe in RECIPES.iter().filter(|recipe| options.wants(recipe)) {
+        let table = Table::make(recipe)?;
+        let theirs = peers::rows(peers, &table.encodings()?, &options.epsilons)?;
+        for &epsilon in &options.epsilons {
+            let row = table.beside(epsilon, &theirs)?;
+            println!("{}", with_peers(&row));
+            all.push(row);
+            // What is there stays, where a long run is cut off.
+            if let Some(file) = &options.json {
+                std::fs::write(file, format!("{:#}\n", Value::Array(all.clone())))?;
+            }
+        }
+    }
+    println!("{}", means_with_peers(&all));
     Ok(())
 }
 
@@ -195,8 +232,9 @@ impl Table {
             delta: Delta::new(DELTA)?,
         };
         let mu = budget.mu()?.get();
-        let auto = self.ours(&self.drafted, &budget)?;
-        let plain = self.ours(&self.plain, &budget)?;
+        let adjacency = Adjacency::ReplaceOne;
+        let auto = self.ours(&self.drafted, &budget, adjacency)?;
+        let plain = self.ours(&self.plain, &budget, adjacency)?;
         let (tuned, settings) = self.tuned(mu)?;
         eprintln!("{} {epsilon}: {settings}", self.recipe.name);
         Ok(json!({
@@ -213,15 +251,63 @@ impl Table {
         }))
     }
 
+    /// Under add-remove, as Opacus accounts, and for diffprivlib, which has replace-one, under that too.
+    fn beside(&self, epsilon: f64, theirs: &[Value]) -> Result<Value, Failure> {
+        let budget = Budget {
+            epsilon: Epsilon::new(epsilon)?,
+            delta: Delta::new(DELTA)?,
+        };
+        let (auto, runs) = self.ours(&self.drafted, &budget, Adjacency::AddRemove)?;
+        let (replaced, _) = self.ours(&self.drafted, &budget, Adjacency::ReplaceOne)?;
+        // A sum moves half as far as where a record is replaced.
+        let (tuned, settings) = self.tuned(2.0 * budget.mu()?.get())?;
+        let mut row = json!({
+            "table": self.recipe.name,
+            "records": self.drafted.train.labels.len(),
+            "columns": self.recipe.columns(),
+            "positives": self.recipe.positives,
+            "epsilon": epsilon,
+            "auto": auto,
+            "runs": runs,
+            "auto_replace_one": replaced,
+            "tuned": tuned,
+            "tuned_to": settings,
+        });
+        let of = |found: &&Value| found["epsilon"].as_f64() == Some(epsilon);
+        for found in theirs.iter().filter(of) {
+            let tool = found["tool"].as_str().ok_or("a row without `tool`")?;
+            row[tool] = found["auc"].clone();
+            row[format!("{tool}_settings")] = found["settings"].clone();
+        }
+        Ok(row)
+    }
+
+    /// What other tools are given: numbers from 0 to 1, and from -1 to 1.
+    fn encodings(&self) -> Result<Vec<peers::Parts>, Failure> {
+        let parts = self.recipe.csv();
+        let draft = draft_schema_from(parts[0].as_bytes(), self.recipe.name, None)?;
+        let named = [("from 0 to 1", false), ("centred", true)];
+        let encode = |(name, centred)| -> Result<peers::Parts, Failure> {
+            let (train, test) = Encoded::new(&edited(&draft, centred, LONGEST), &parts)?.rows();
+            Ok((name, [train, test]))
+        };
+        named.into_iter().map(encode).collect()
+    }
+
     /// Mean AUC of runs of ours, and how many there were.
-    fn ours(&self, of: &Encoded, budget: &Budget) -> Result<(f64, u64), Failure> {
-        let adjacency = Adjacency::ReplaceOne;
+    fn ours(
+        &self,
+        of: &Encoded,
+        budget: &Budget,
+        adjacency: Adjacency,
+    ) -> Result<(f64, u64), Failure> {
+        let declared = of.train.labels.len() as u64;
         let private = PrivateData::made_up(
             of.train.design.clone(),
             of.train.labels.clone(),
             ClipNorm::new(of.train.row_norm)?,
             adjacency,
-            None,
+            (!adjacency.record_count_is_public()).then_some(declared),
         )?
         .with_label_bound(ClipNorm::new(1.0)?);
         let loss = Glm::Logistic;
@@ -251,14 +337,13 @@ impl Table {
         Ok((sum / runs as f64, runs))
     }
 
-    /// Mean AUC of tuned descent, and what it was tuned to.
+    /// Mean AUC of descent of so much GDP under replace-one, tuned, and what it was tuned to.
     fn tuned(&self, mu: f64) -> Result<(f64, String), Failure> {
         let mut best: Option<(f64, String, tuned::Found)> = None;
-        let longest = 1e100;
         let parts = self.recipe.csv();
         let draft = draft_schema_from(parts[0].as_bytes(), self.recipe.name, None)?;
         for centred in [false, true] {
-            let encoded = Encoded::new(&edited(&draft, centred, longest), &parts)?;
+            let encoded = Encoded::new(&edited(&draft, centred, LONGEST), &parts)?;
             let (train, test) = encoded.rows();
             let found = tuned::search(&train, &test, mu, seed(self.recipe.name))?;
             let words = format!("{found}{}", if centred { ", centred" } else { "" });
@@ -267,7 +352,7 @@ impl Table {
             }
         }
         let (_, words, found) = best.ok_or("no setting")?;
-        let encoded = Encoded::new(&edited(&draft, words.ends_with("centred"), longest), &parts)?;
+        let encoded = Encoded::new(&edited(&draft, words.ends_with("centred"), LONGEST), &parts)?;
         let (train, test) = encoded.rows();
         let cost = train.entries() * found.steps as f64;
         let again = seed(self.recipe.name).wrapping_add(1 << 40);
@@ -328,5 +413,45 @@ fn means(rows: &[Value]) -> String {
         mean("auto"),
         mean("plain"),
         mean("tuned"),
+    )
+}
+
+fn with_peers(row: &Value) -> String {
+    let name = row["table"].as_str().unwrap_or_default();
+    format!(
+        "| {name} | {} | {} | {} | {} | {:.3} | {:.3} | {:.3} | {:.3} | {:.3} | {:.3} |",
+        row["records"],
+        row["columns"],
+        row["positives"],
+        row["epsilon"],
+        number(row, "auto"),
+        number(row, "tuned"),
+        number(row, "opacus"),
+        number(row, "auto_replace_one"),
+        number(row, "diffprivlib"),
+        number(row, "none"),
+    )
+}
+
+/// The last lines: means, and how far auto is behind the best of the others at the same adjacency.
+fn means_with_peers(rows: &[Value]) -> String {
+    let count = rows.len().max(1) as f64;
+    let mean = |key: &str| rows.iter().map(|row| number(row, key)).sum::<f64>() / count;
+    let behind = |row: &Value| {
+        let others = number(row, "tuned").max(number(row, "opacus")) - number(row, "auto");
+        others.max(number(row, "diffprivlib") - number(row, "auto_replace_one"))
+    };
+    let most = rows.iter().map(behind).fold(f64::NEG_INFINITY, f64::max);
+    format!(
+        "| mean of {} | | | | | {:.4} | {:.4} | {:.4} | {:.4} | {:.4} | {:.4} |\n\nauto is behind the best of the others by {:.4} in the mean and \
+         by {most:.3} at most",
+        rows.len(),
+        mean("auto"),
+        mean("tuned"),
+        mean("opacus"),
+        mean("auto_replace_one"),
+        mean("diffprivlib"),
+        mean("none"),
+        rows.iter().map(behind).sum::<f64>() / count,
     )
 }

@@ -50,6 +50,12 @@ pub(super) fn front_matter(model: &Model) -> String {
         text(&label.column),
         model.point().len()
     );
+    if let Some(weights) = &model.class_weights {
+        out.push_str("  class_weights:\n");
+        for (value, weight) in weights {
+            let _ = writeln!(out, "    {}: {}", text(value), number(*weight));
+        }
+    }
     list(&mut out, "  ", "features", &model.schema.feature_names());
     let privacy = &model.privacy;
     let _ = writeln!(

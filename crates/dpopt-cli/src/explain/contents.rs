@@ -4,7 +4,7 @@ use dpopt::data::tabular::{ColumnKind, LabelKind, Schema};
 
 use super::document::{Block, Document, Section};
 use crate::attack::{AttackTable, GROUPS, Grounds};
-use crate::model::{Model, Trained};
+use crate::model::{Model, Trained, weighted_chances};
 use crate::order;
 use crate::report::{Assumed, assumptions, neighbours, without};
 use crate::second_order::SecondOrder;
@@ -307,6 +307,7 @@ fn trained(model: &Model) -> Vec<Block> {
             model.point().len()
         ),
     ];
+    items.extend(weighted_chances(model));
     if model.is_perceptron() {
         items.push(
             "no bound: the loss of a perceptron whose output weights are trained has no Lipschitz constant, and nothing is proven of \

@@ -2,6 +2,8 @@
 //!
 //! Its keys are documented in `docs/paperwork.md`, with the lines of NumPy that read it.
 
+use std::collections::BTreeMap;
+
 use dpopt::data::tabular::{ColumnKind, LabelKind, Schema, Transform};
 use dpopt::oracle::Glm;
 use serde::Serialize;
@@ -22,6 +24,9 @@ pub(super) struct Flat<'a> {
     weights: &'a [Vec<f64>],
     head: HeadJson<'a>,
     label: LabelJson<'a>,
+    /// Factors of records' losses in training, which probabilities are of too; absent where all counted alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class_weights: Option<&'a BTreeMap<String, f64>>,
     privacy: &'a Statement,
 }
 
@@ -195,6 +200,7 @@ impl<'a> Flat<'a> {
                     }
                 }
             },
+            class_weights: model.class_weights.as_ref(),
             privacy: &model.privacy,
         })
     }

@@ -123,7 +123,7 @@ fn file(model: &Model, features: usize, graph: Graph) -> Message {
         (None, Some(several)) => list(&several.values),
         (None, None) => list(&[]),
     };
-    let facts = [
+    let mut facts = vec![
         ("features", list(&model.schema.feature_names())),
         ("label", label.column.clone()),
         ("label_values", values),
@@ -135,6 +135,8 @@ fn file(model: &Model, features: usize, graph: Graph) -> Message {
         ("adjacency", privacy.adjacency.to_string()),
         ("statement", list(&privacy.words)),
     ];
+    let weights = model.class_weights.as_ref();
+    facts.extend(weights.map(|of| ("class_weights", serde_json::json!(of).to_string())));
     let graph = graph.message(features);
     let operators = Message::new().text(1, "").number(2, OPERATORS);
     let file = Message::new()

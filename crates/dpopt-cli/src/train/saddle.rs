@@ -15,7 +15,7 @@ impl TrainArgs {
     /// Refuses what no solver of a saddle problem has a use for.
     pub(super) fn check_saddle(&self, wanted: &Wanted) -> Result<(), CliError> {
         let objective = wanted.objective;
-        if self.loss.is_some_and(|loss| !loss.is_logistic_score()) {
+        if self.loss.is_some_and(|loss| !loss.name.is_logistic_score()) {
             let problem =
                 format!("{objective} is made of the logistic score, and has no other loss");
             return Err(CliError::flag("--loss", problem));

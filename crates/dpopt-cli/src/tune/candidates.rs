@@ -11,7 +11,7 @@ use crate::choose::ChooseArgs;
 use crate::class_weights::ClassWeightsArg;
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
-use crate::loss::{LinkArgs, LossName};
+use crate::loss::{LinkArgs, LossArg};
 use crate::perceptron::Widths;
 
 /// Row norms of the default grid, as multiples of the schema's: a draft writes half of what rows have, and twice and half of that are
@@ -24,7 +24,7 @@ const MOST: usize = 64;
 #[derive(Debug, Args)]
 pub(crate) struct CandidateArgs {
     /// A candidate, as settings between spaces or commas: solver=NAME, loss=NAME, hidden=KxK, row-norm=X,
-    /// max-passes=P, class-weights=VALUE=WEIGHT; what is left out is as in `dpopt train`. Give it for each candidate
+    /// max-passes=P, class-weights=VALUE=WEIGHT,...; what is left out is as in `dpopt train`. Give it for each candidate
     #[arg(long, value_name = "SETTINGS", conflicts_with_all = ["solver", "loss", "hidden", "row_norm", "max_passes", "class_weights"])]
     candidate: Vec<Settings>,
     /// A grid instead of candidates one by one: its solvers
@@ -32,7 +32,7 @@ pub(crate) struct CandidateArgs {
     solver: Vec<SolverArg>,
     /// Losses of the grid
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    loss: Vec<LossName>,
+    loss: Vec<LossArg>,
     /// Hidden units of the grid, once for each candidate: K or K,K,... as in `dpopt train`, from seed 0, and none for a linear score
     #[arg(long, value_name = "K[,K...]|none", allow_hyphen_values = true)]
     hidden: Vec<Hidden>,
@@ -67,6 +67,17 @@ impl FromStr for Hidden {
     }
 }
 
+const WEIGHTS: &str = "class-weights";
+/// What a candidate is made of.
+const SETTINGS: [&str; 6] = [
+    "solver",
+    "loss",
+    "hidden",
+    "row-norm",
+    "max-passes",
+    WEIGHTS,
+];
+
 /// No hidden units, and no class weights.
 const NOTHING: &str = "none";
 
@@ -74,7 +85,7 @@ const NOTHING: &str = "none";
 #[derive(Debug, Clone, PartialEq)]
 struct Settings {
     solver: SolverArg,
-    loss: Option<LossName>,
+    loss: Option<LossArg>,
     hidden: Option<Widths>,
     class_weights: Option<String>,
     row_norm: Option<f64>,
@@ -96,12 +107,12 @@ impl FromStr for Settings {
     fn from_str(text: &str) -> Result<Self, String> {
         let mut settings = NONE;
         let mut seen: Vec<&str> = Vec::new();
-        let words = text.split([' ', ',']).filter(|word| !word.is_empty());
-        for word in words {
+        for word in words(text) {
             let word = word.trim_start_matches("--");
             let (name, value) = word
                 .split_once('=')
                 .ok_or_else(|| format!("`{word}` is no setting: NAME=VALUE is needed"))?;
+            let value = value.trim_matches([' ', ',']);
             if seen.contains(&name) {
                 return Err(format!("{name} is given twice"));
             }
@@ -110,18 +121,46 @@ impl FromStr for Settings {
                 "solver" => settings.solver = value.parse()?,
                 "loss" => settings.loss = Some(value.parse()?),
                 "hidden" => settings.hidden = value.parse::<Hidden>()?.0,
-                "class-weights" => settings.class_weights = weights(value),
+                WEIGHTS => settings.class_weights = weights(value),
                 "row-norm" => settings.row_norm = Some(args::positive(value)?),
                 "max-passes" => settings.max_passes = Some(args::positive(value)?),
                 _ => {
                     return Err(format!(
-                        "`{name}` is no setting of a candidate; known are solver, loss, hidden, row-norm, max-passes and class-weights"
+                        "`{name}` is no setting of a candidate; known are {}",
+                        SETTINGS.join(", ")
                     ));
                 }
             }
         }
         Ok(settings)
     }
+}
+
+/// The settings, where spaces or commas stand between them. What follows class-weights belongs to it up to the next setting that is known:
+/// weights are a list, and values of a label may have spaces and commas in them.
+fn words(text: &str) -> Vec<&str> {
+    let named = |word: &str, name: &str| {
+        let word = word.trim_start_matches("--");
+        word.split_once('=').is_some_and(|(of, _)| of == name)
+    };
+    let known = |word: &str| SETTINGS.iter().any(|name| named(word, name));
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    let mut start = 0;
+    for word in text.split_inclusive([' ', ',']) {
+        let (from, to) = (start, start + word.len());
+        start = to;
+        let word = word.trim_end_matches([' ', ',']);
+        let before = found.last_mut();
+        match before {
+            Some((at, end)) if !known(word) && named(&text[*at..*end], WEIGHTS) => *end = to,
+            _ if word.is_empty() => {}
+            _ => found.push((from, from + word.len())),
+        }
+    }
+    found
+        .into_iter()
+        .map(|(from, to)| &text[from..to])
+        .collect()
 }
 
 fn weights(text: &str) -> Option<String> {
@@ -299,6 +338,19 @@ mod tests {
         let hidden = read.hidden.unwrap();
         assert_eq!(hidden.as_slice(), [64, 32]);
         assert_eq!(read.class_weights.as_deref(), Some("yes=5"));
+        for (text, weights) in [
+            ("class-weights=no=1,yes=5 row-norm=2", "no=1,yes=5"),
+            ("row-norm=2,class-weights=no=1, yes=5,", "no=1, yes=5"),
+            (
+                "class-weights=well paid=2,rather, not=3,row-norm=2",
+                "well paid=2,rather, not=3",
+            ),
+            ("class-weights=loss=4 row-norm=2", "loss=4"),
+        ] {
+            let read: Settings = text.parse().unwrap();
+            assert_eq!(read.class_weights.as_deref(), Some(weights), "{text}");
+            assert_eq!(read.row_norm, Some(2.0), "{text}");
+        }
         assert_eq!("hidden=none class-weights=none".parse(), Ok(NONE));
         for bad in [
             "solver",

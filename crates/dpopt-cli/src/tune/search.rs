@@ -45,22 +45,29 @@ pub(super) struct Searched {
 }
 
 impl Searched {
-    /// The numbers, from 0, of two candidates that are the same run: the first such pair.
-    fn twice(&self, candidates: &[Candidate]) -> Option<(usize, usize)> {
-        let same = |one: usize, other: usize| -> Option<bool> {
-            let (a, b) = (candidates.get(one)?, candidates.get(other)?);
-            let (of_a, of_b) = (self.chosen.get(one)?, self.chosen.get(other)?);
-            let plan = |of: &Chosen| serde_json::to_string(&*of.plan).ok();
-            let same = a.fit == b.fit
+    /// For each candidate the number, from 0, of the first that is the same run: its own, or an earlier one's.
+    fn firsts(&self, candidates: &[Candidate]) -> Vec<usize> {
+        let all: Vec<_> = candidates.iter().zip(&self.chosen).collect();
+        // Weights of 1 are none.
+        let fit = |of: &Candidate| {
+            let weights = of.fit.weights.clone().filter(|of| !of.are_one());
+            of.fit.clone().weighted(weights)
+        };
+        let plans: Vec<Option<String>> = all
+            .iter()
+            .map(|(_, of)| serde_json::to_string(&*of.plan).ok())
+            .collect();
+        let same = |one: usize, other: usize| {
+            let ((a, of_a), (b, of_b)) = (all[one], all[other]);
+            fit(a) == fit(b)
                 && a.schema.row_norm() == b.schema.row_norm()
                 && of_a.solver == of_b.solver
                 && of_a.plan.spend().event() == of_b.plan.spend().event()
-                && plan(of_a)? == plan(of_b)?;
-            Some(same)
+                && plans[one].is_some()
+                && plans[one] == plans[other]
         };
-        let count = self.chosen.len();
-        let mut pairs = (0..count).flat_map(|one| (one + 1..count).map(move |other| (one, other)));
-        pairs.find(|(one, other)| same(*one, *other) == Some(true))
+        let first = |other: usize| (0..other).find(|one| same(*one, other)).unwrap_or(other);
+        (0..all.len()).map(first).collect()
     }
 }
 
@@ -75,7 +82,8 @@ impl Fixed {
     }
 
     /// The largest budget of a run, and what to say of candidates that turn out to be the same run, of which one is left: more runs than
-    /// there are choices cost epsilon. `repeats`: mean and shape of the number of runs, for so many candidates.
+    /// there are choices cost epsilon. All that are the same go at once, since a search is slow. `repeats`: mean and shape of the number
+    /// of runs, for so many candidates.
     pub(super) fn search(
         self,
         candidates: &mut Vec<Candidate>,
@@ -85,21 +93,34 @@ impl Fixed {
         loop {
             let terms = self.of(candidates, repeats(candidates.len()));
             let searched = terms.search()?;
-            let Some((one, other)) = searched.twice(candidates) else {
+            let firsts = searched.firsts(candidates);
+            let named = |at: usize| candidates.get(at).map(Candidate::words).unwrap_or_default();
+            let again: Vec<(usize, usize)> = firsts.into_iter().enumerate().collect();
+            let (kept, again): (Vec<_>, Vec<_>) = again.into_iter().partition(|(at, of)| at == of);
+            let Some(&(other, one)) = again.first() else {
                 return Ok((searched, words));
             };
-            let both = [one, other].map(|at| candidates.get(at).map(Candidate::words));
-            let [one, again] = both.map(Option::unwrap_or_default);
-            if candidates.len() == 2 {
+            if kept.len() == 1 {
                 let problem = format!(
-                    "{one} and {again} are the same run, and nothing is left to choose; take `dpopt train`"
+                    "{} and {}{} are the same run, and nothing is left to choose; take `dpopt train`",
+                    named(one),
+                    named(other),
+                    match again.len() {
+                        1 => String::new(),
+                        more => format!(", and {} more,", more - 1),
+                    }
                 );
                 return Err(CliError::flag("--candidate", problem));
             }
-            words.push(format!(
-                "the candidates {one} and {again} are the same run, and count once"
-            ));
-            candidates.remove(other);
+            words.extend(again.iter().map(|(other, one)| {
+                let (one, other) = (named(*one), named(*other));
+                format!("the candidates {one} and {other} are the same run, and count once")
+            }));
+            let mut at = 0;
+            candidates.retain(|_| {
+                at += 1;
+                kept.iter().any(|(kept, _)| kept + 1 == at)
+            });
         }
     }
 }

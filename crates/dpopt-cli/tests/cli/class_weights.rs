@@ -85,7 +85,51 @@ fn the_heavier_class_is_found_more_often() {
     let dry = place.ok(&format!("{train} --class-weights yes=20 --dry-run --json"));
     assert_eq!(json(&dry)["class_weights"]["yes"], 20.0);
     place.ok("evaluate --model heavy/model.json --data t.csv --epsilon 1");
-    place.ok("certify --model heavy/model.json --data t.csv --epsilon 1");
+    let certified = place.ok("certify --model heavy/model.json --data t.csv --epsilon 1");
+    let certified: String = certified.split_whitespace().collect::<Vec<_>>().join(" ");
+    let of = "mean loss of these records, each loss times its class weight (no=1, yes=20)";
+    assert!(certified.contains(of), "{certified}");
+    let certified = place.ok("certify --model heavy/model.json --data t.csv --epsilon 1 --json");
+    assert_eq!(json(&certified)["class_weights"]["yes"], 20.0);
+    assert!(json(&certified)["of"].as_str().unwrap().contains(of));
+    let plain = place.ok("certify --model plain/model.json --data t.csv --epsilon 1 --json");
+    assert!(json(&plain).get("class_weights").is_none());
+    // Whoever applies it learns that its probabilities are not those of the records.
+    for (model, weighted) in [("plain", false), ("heavy", true)] {
+        let model = format!("--model {model}/model.json");
+        place.ok(&format!(
+            "export {model} --format json --out flat.json --force"
+        ));
+        let flat = place.json("flat.json");
+        let weights = serde_json::json!({"no": 1.0, "yes": 20.0});
+        assert_eq!(
+            flat.get("class_weights"),
+            Some(&weights).filter(|_| weighted)
+        );
+        place.ok(&format!(
+            "export {model} --format onnx --out m.onnx --force"
+        ));
+        let onnx = std::fs::read(place.path("m.onnx")).unwrap();
+        let named = b"class_weights";
+        assert_eq!(onnx.windows(named.len()).any(|of| of == named), weighted);
+        let out = place.run(&format!("predict {model} --data t.csv"));
+        let told = stderr(&out);
+        assert_eq!(
+            told.contains("class weights no=1, yes=20: probabilities"),
+            weighted,
+            "{told}"
+        );
+        assert!(String::from_utf8(out.stdout).unwrap().starts_with("score,"));
+    }
+    let card = place.ok("explain heavy/model.json --format card");
+    assert!(
+        card.contains("  class_weights:\n    \"no\": 1.0\n    \"yes\": 20.0\n"),
+        "{card}"
+    );
+    assert!(
+        card.contains("probabilities are of records weighted so"),
+        "{card}"
+    );
     // A file whose weights are of other classes is no model.
     let edited = place
         .read("heavy/model.json")
@@ -164,4 +208,50 @@ fn every_solver_runs_with_weights_or_is_refused() {
         }
     }
     assert!(ran >= 15, "{ran}");
+}
+
+/// A run goes on with the problem that it began with: the loss, the weights of records and the rows of the checkpoint. Weights of 1 are none.
+#[test]
+fn a_run_goes_on_with_the_weights_that_it_began_with() {
+    let place = Place::new();
+    let ledger = "--ledger l.json --budget 9 --budget-delta 1e-5 --delta 1e-5 --epsilon 1";
+    let begin = "--class-weights yes=4 --checkpoint c.json --checkpoint-every 10";
+    place.train(&format!("{ledger} {begin}"));
+    let resume =
+        "train --data t.csv --schema s.toml --ledger l.json --delta 1e-5 --epsilon 0.5 --json";
+    let before = place.read("l.json");
+    place.put(
+        "wide.toml",
+        &place.read("s.toml").replace("row_norm = 2", "row_norm = 3"),
+    );
+    assert_ne!(place.read("wide.toml"), place.read("s.toml"));
+    for (flags, words) in [
+        ("--resume c.json", ["class weights", "no=1, yes=4"]),
+        (
+            "--resume c.json --class-weights yes=5",
+            ["no=1, yes=4", "no=1, yes=5"],
+        ),
+        (
+            "--resume c.json --class-weights yes=4 --loss sigmoid",
+            ["logistic", "sigmoid"],
+        ),
+        (
+            "--resume c.json --class-weights yes=4 --schema wide.toml",
+            ["row_norm", "3"],
+        ),
+    ] {
+        let resume = match flags.contains("wide") {
+            true => resume.replace(" --schema s.toml", ""),
+            false => resume.to_owned(),
+        };
+        let words = ["--resume", words[0], words[1]];
+        place.fails(&format!("{resume} {flags}"), 1, &words);
+    }
+    assert_eq!(place.read("l.json"), before);
+    place.ok(&format!(
+        "{resume} --resume c.json --class-weights no=1,yes=4"
+    ));
+    // Without weights, and with weights of 1.
+    place.train("--ledger l.json --delta 1e-5 --epsilon 0.5 --checkpoint d.json");
+    place.ok(&format!("{resume} --resume d.json --class-weights yes=1"));
 }

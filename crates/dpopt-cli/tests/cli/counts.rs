@@ -137,6 +137,10 @@ fn what_is_no_count_is_refused_before_anything_is_charged() {
         assert!(!place.path("l").exists());
     }
     let place = place();
+    for named in ["poisson:1", "poisson:21"] {
+        let line = format!("train t.csv --schema s.toml --loss {named} {ledger}");
+        place.fails(&line, 1, &["--loss", "ends at 20", "takes no number"]);
+    }
     let line = format!("train t.csv --schema s.toml --loss poisson:7 {ledger}");
     place.fails(&line, 1, &["--loss", "ends at 20", "say poisson"]);
     let classes = Place::new();

@@ -173,3 +173,22 @@ fn no_plan_makes_more_passes_than_asked_for() {
     }
     assert!(within >= 10, "{within}");
 }
+
+/// auto weighs time where nobody says how many steps, and says so; a number that is given is kept to.
+#[test]
+fn steps_that_are_asked_of_auto_are_its_steps() {
+    let place = Place::new();
+    let convex = "plan auto --records 5000000 --dim 7 --epsilon 1 --delta 1e-8 --json";
+    assert_eq!(json(&place, convex)["steps"], 395);
+    let asked = json(&place, &format!("{convex} --max-steps 1200"));
+    assert_eq!(asked["steps"], 1200);
+    let bent = "plan auto --records 1000000 --dim 10 --loss welsch --epsilon 1 --delta 1e-8 --json";
+    let found = json(&place, bent);
+    assert!(
+        found["gradients"].as_f64().unwrap() * 10.0 <= 2e11,
+        "{found}"
+    );
+    assert!(found["predicted_bound"].as_f64().unwrap() < found["trivial_bound"].as_f64().unwrap());
+    let reason = found["solver_reason"].as_str().unwrap();
+    assert!(reason.contains("some minutes"), "{reason}");
+}

@@ -163,6 +163,90 @@ fn widths_and_weights_are_tried_and_the_same_run_counts_once() {
     );
 }
 
+/// Weights of 1 are none, and all candidates that are the same run go at once: what is left is what was named once.
+#[test]
+fn all_that_are_the_same_go_at_once() {
+    let place = Place::new();
+    let two = "--candidate solver=noisy-gd --candidate class-weights=no=1,yes=3";
+    let two = tuned(&place, &format!("--epsilon 2 --dry-run {two}"));
+    assert_eq!(two["candidates"][1]["class_weights"]["yes"], 3.0);
+    let mut many = "--candidate solver=noisy-gd --candidate class-weights=no=1,yes=3".to_owned();
+    for solver in ["auto", "noisy-gd"] {
+        for weights in ["yes=1", "no=1,yes=1", "none", "yes=3", "no=1,yes=3"] {
+            many += &format!(" --candidate solver={solver},class-weights={weights}");
+        }
+    }
+    let out = place.run(&format!("{FLAGS} --epsilon 2 --dry-run --json {many}"));
+    let warned = crate::support::stderr(&out);
+    let found: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    assert_eq!(found["candidates"], two["candidates"], "{warned}");
+    assert_eq!(found["epsilon_of_a_run"], two["epsilon_of_a_run"]);
+    // Of twelve two are, setting by setting, one of the first two, and two stay.
+    assert_eq!(warned.matches("count once").count(), 8, "{warned}");
+    let same = "--candidate class-weights=yes=1 --candidate class-weights=none";
+    place.fails(&format!("{FLAGS} --epsilon 2 {same}"), 1, &["same run"]);
+}
+
+/// Values of a label with spaces and commas in them, in a list that ends where the next setting begins.
+#[test]
+fn a_candidate_has_a_list_of_weights() {
+    let place = Place::new();
+    place.schema_with(
+        "values = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"",
+        "values = [\"no\", \"yes\", \"not, yet\"]\ndefault = \"no\"",
+    );
+    let mut command = place.command(&format!(
+        "{FLAGS} --epsilon 2 --dry-run --json --candidate solver=auto"
+    ));
+    let out = command
+        .args(["--candidate", "class-weights=yes=2,not, yet=3 row-norm=0.5"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(out.stderr).unwrap();
+    // A value with a comma can't be told from two in a list.
+    assert!(
+        text.contains("--class-weights") && text.contains("not"),
+        "{text}"
+    );
+    let mut command = place.command(&format!(
+        "{FLAGS} --epsilon 2 --dry-run --json --candidate solver=auto"
+    ));
+    let out = command
+        .args(["--candidate", "class-weights=not, yet=3 row-norm=0.5"])
+        .output()
+        .unwrap();
+    let found: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    let second = &found["candidates"][1];
+    assert_eq!(
+        second["class_weights"],
+        serde_json::json!({"no": 1.0, "yes": 1.0, "not, yet": 3.0})
+    );
+    assert_eq!(second["row_norm"], 0.5);
+}
+
+/// `plan tune` needs a schema and a number, and says what the dry run of a table of so many records says.
+#[test]
+fn a_tuning_is_planned_without_records() {
+    let place = Place::new();
+    let flags = "--epsilon 2 --delta 1e-6 --solver noisy-gd,dp-sgd --law geometric --json";
+    let dry = place.ok(&format!("{FLAGS} --dry-run {flags}"));
+    std::fs::remove_file(place.path("t.csv")).unwrap();
+    let before = place.listing();
+    let planned = place.ok(&format!("plan tune --schema s.toml --records 400 {flags}"));
+    let read = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+    let without_seed = |mut of: Value| {
+        // Who is held out differs, and costs nothing.
+        of.as_object_mut().unwrap().remove("event");
+        of
+    };
+    assert_eq!(without_seed(read(&planned)), without_seed(read(&dry)));
+    let words = place.ok("plan tune --schema s.toml --public-records 400 --epsilon 2 --delta 1e-6");
+    for part in ["candidate 4", "each run", "all together"] {
+        assert!(words.contains(part), "{words}");
+    }
+    assert_eq!(place.listing(), before);
+}
+
 /// The plan comes from public numbers, and the same ones with a table and without.
 #[test]
 fn a_dry_run_says_what_a_run_gets_and_writes_nothing() {

@@ -381,28 +381,33 @@ fn write_number(out: &mut String, seen: &Seen, (min, max): (f64, f64)) -> std::f
     // Amounts spread over orders of magnitude.
     let wide = min >= 0.0 && max - min >= 1000.0;
     let transform = if wide { "log1p" } else { "linear" };
-    let strays = seen.fields - seen.numbers;
+    let without = seen.without_number();
+    // The number's own feature is about 0 there, so that the column counts no more than another.
+    let middle = match wide {
+        true => min + (0.5 * (max - min).ln_1p()).exp_m1(),
+        false => min + 0.5 * (max - min),
+    }
+    .clamp(min, max);
     writeln!(out, "kind = \"number\"")?;
     writeln!(out, "min = {min:?} # read from the data")?;
     writeln!(out, "max = {max:?} # read from the data")?;
     writeln!(out, "transform = {}", quoted(transform))?;
     writeln!(out, "centred = true")?;
     if let Some(missing) = seen.missing() {
-        // The number's own feature is about 0 then, so that the column counts no more than another.
-        let middle = match wide {
-            true => min + (0.5 * (max - min).ln_1p()).exp_m1(),
-            false => min + 0.5 * (max - min),
-        };
-        writeln!(out, "default = {:?}", middle.clamp(min, max))?;
+        writeln!(out, "default = {middle:?}")?;
         writeln!(
             out,
             "missing = true # {missing} fields are empty or say that there is no number"
         )?;
     } else {
+        let default = if without > 0 {
+            middle
+        } else {
+            0f64.clamp(min, max)
+        };
         writeln!(
             out,
-            "default = {:?} # {strays} fields are not numbers",
-            0f64.clamp(min, max)
+            "default = {default:?} # {without} fields are empty or no numbers"
         )?;
     }
     if seen.is_whole() && seen.distinct() <= MOST_LISTED && !seen.overflow {

@@ -165,27 +165,29 @@ impl Seen {
 
     /// Why the column is one that tells records apart and says nothing else, if it looks like one.
     pub(super) fn identifier(&self, name: &str) -> Option<&'static str> {
-        let named = {
-            let name = name.to_ascii_lowercase();
-            let ends = ["_id", " id", "-id", ".id"]
-                .iter()
-                .any(|end| name.ends_with(end));
-            INDEX_NAMES.contains(&name.as_str()) || ends
-        };
+        let named = is_index_name(name);
         let all = self.empty + self.absent == 0 && self.repeats == 0;
         let many = self.fields > MOST_CODES as u64;
         let ordered = self.order.rising || self.order.falling;
-        if !all || self.fields < 2 {
+        let whole = self.is_whole();
+        if self.fields < 2 {
             None
-        } else if self.is_whole() && ordered && (named || (many && self.order.by_one)) {
+        } else if all && whole && ordered && (named || (many && self.order.by_one)) {
             Some("numbers the records: whole numbers in order, none of them twice")
-        } else if self.is_whole() && named {
+        } else if all && whole && named {
             Some("identifiers, by its name and as none is there twice")
-        } else if self.numbers == 0 && self.dates == 0 && many && !self.overflow {
+        } else if whole && named && self.overflow {
+            Some("identifiers, by its name and as there are so many")
+        } else if all && self.numbers == 0 && self.dates == 0 && many && !self.overflow {
             Some("identifiers? no text is there twice")
         } else {
             None
         }
+    }
+
+    /// Fields that are empty, not there or no number.
+    pub(super) fn without_number(&self) -> u64 {
+        self.empty + self.absent + self.fields - self.numbers
     }
 
     /// What a reader of the draft should know of the column.
@@ -206,6 +208,18 @@ impl Seen {
         all.sort_by_key(|&(text, count)| (Reverse(count), text));
         all.into_iter().map(|(text, _)| text).collect()
     }
+}
+
+/// Whether a column is called as those are that tell records apart: id, row_id, RowID.
+fn is_index_name(name: &str) -> bool {
+    let small = name.to_ascii_lowercase();
+    let ends = ["_id", " id", "-id", ".id"];
+    // A hump: not `paid`, nor `PAID`.
+    let hump = ["Id", "ID"].iter().any(|end| {
+        let before = name.strip_suffix(end).and_then(|rest| rest.chars().last());
+        before.is_some_and(char::is_lowercase)
+    });
+    hump || INDEX_NAMES.contains(&small.as_str()) || ends.iter().any(|end| small.ends_with(end))
 }
 
 /// Whether a text starts with a date: numbers of 4, 2 and 2 digits (or 2, 2 and 4) between dashes, slashes or dots.

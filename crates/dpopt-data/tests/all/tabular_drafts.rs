@@ -67,6 +67,8 @@ fn what_numbers_the_records_is_ignored_and_says_why() {
         ("Unnamed: 0", |i| i.to_string()),
         ("id", |i| (1000 - 3 * i).to_string()),
         ("customer_id", |i| (i * 37 % 61).to_string()),
+        ("AppointmentID", |i| (5_000_000 + 7 * i).to_string()),
+        ("rowId", |i| (i * 37 % 61).to_string()),
         ("n", |i| (i + 5).to_string()),
         ("key", |i| format!("k{}", i * 37 % 61)),
     ] {
@@ -80,10 +82,21 @@ fn what_numbers_the_records_is_ignored_and_says_why() {
         ("id", |i| (i % 31).to_string()),
         ("x", |i| format!("{i}.5")),
         ("x", |i| (i * 37 % 61).to_string()),
+        ("paid", |i| (i * 37 % 61).to_string()),
+        ("PAID", |i| (i * 37 % 61).to_string()),
     ] {
         let (draft, kind) = drafted(name, field);
         assert!(matches!(kind, ColumnKind::Number(_)), "{name}: {draft}");
     }
+    // Persons who come again have one number, and there are too many of them for amounts.
+    let lines: String = (0..6000)
+        .map(|i| format!("{},{}\n", 90_000 + 17 * (i % 2500), ["no", "yes"][i % 2]))
+        .collect();
+    let draft = draft_schema_from(format!("PatientId,y\n{lines}").as_bytes(), "t", None).unwrap();
+    assert!(
+        draft.contains("kind = \"ignore\" # identifiers, by its name"),
+        "{draft}"
+    );
 }
 
 #[test]
@@ -182,6 +195,11 @@ fn numbers_that_are_often_missing_have_a_feature_for_it() {
             panic!("{marker}: {draft}")
         };
         assert!(!number.missing, "{draft}");
+        assert_eq!(2.0 * number.default, number.min + number.max, "{draft}");
+        assert!(
+            draft.contains("# 2 fields are empty or no numbers"),
+            "{draft}"
+        );
         let text = table("x", field(10));
         let schema = Schema::from_toml(&drafted("x", field(10)).0, "draft").unwrap();
         assert!(

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_nonconvex::{
-    Auto, AutoReason, EnvelopePlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GlmRun,
-    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule, Plan, PlanError,
-    PublicFacts, Release, RunError, SOLVERS, SpiderBoostPlan, Stop, auto, auto_names,
+    AutoReason, EnvelopePlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GlmRun, GoldsteinOutput,
+    GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, Limits,
+    NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, Release,
+    RunError, SOLVERS, SpiderBoostPlan, Stop, auto,
 };
 use dpopt_oracle::{
     Activation, Answer, Batch, Convexity, FnOracle, Glm, Mean, Network, Offers, OracleFacts,
@@ -468,7 +468,7 @@ fn auto_takes_the_cheapest_of_the_nearly_best_at_a_radius() {
                 convexity,
                 ..kinks(records, Adjacency::ReplaceOne)
             };
-            let found = auto(&facts, &extra(), &budget(epsilon), &limits).unwrap();
+            let found = auto(&facts, &extra(), &budget(epsilon), Some(&limits)).unwrap();
             let plans = [&GOLDSTEIN, &GOLDSTEIN_SAMPLED].map(|solver| {
                 solver
                     .plan(&facts, &extra(), &budget(epsilon), &limits)
@@ -508,77 +508,9 @@ fn auto_takes_the_cheapest_of_the_nearly_best_at_a_radius() {
             convexity,
             ..kinks(4_000, Adjacency::ReplaceOne)
         };
-        let found = auto(&facts, &plain, &budget(4.0), &limits).unwrap();
+        let found = auto(&facts, &plain, &budget(4.0), Some(&limits)).unwrap();
         assert_eq!((found.solver.name, found.reason), ("noisy-gd", reason));
     }
-}
-
-/// The rule for smooth losses that are not convex, from the plans themselves: of all that take part, the cheapest of those within 1.25 of
-/// the least bound.
-#[test]
-fn auto_takes_the_cheapest_of_the_nearly_least_bounds() {
-    let (extra, limits) = (ExtraFacts::default(), Limits::steps(100_000));
-    let mut taken = Vec::new();
-    for (records, dim) in [
-        (1_000, 10),
-        (10_000, 100),
-        (100_000, 10),
-        (100_000, 1000),
-        (50, 100),
-    ] {
-        let facts = PublicFacts {
-            convexity: Convexity::Nonconvex,
-            smoothness: 1.0,
-            dim,
-            ..kinks(records, Adjacency::ReplaceOne)
-        };
-        let found = auto(&facts, &extra, &budget(1.0), &limits).unwrap();
-        let by_bound = SOLVERS.iter().filter(|solver| solver.auto == Auto::ByBound);
-        let plans: Vec<_> = by_bound
-            .filter_map(|solver| solver.plan(&facts, &extra, &budget(1.0), &limits).ok())
-            .collect();
-        let of = |plan: &dyn Plan| plan.bound().unwrap().value;
-        let bounds = plans.iter().map(|plan| of(&**plan));
-        let least = bounds.fold(f64::INFINITY, f64::min);
-        let good = plans.iter().filter(|plan| of(&***plan) <= 1.25 * least);
-        let cheapest = good.min_by(|a, b| a.gradients().total_cmp(&b.gradients()));
-        let (name, reason) = match cheapest {
-            Some(plan) => (plan.name(), AutoReason::NearlyLeastBound),
-            None => ("noisy-gd", AutoReason::NoBoundHolds),
-        };
-        assert_eq!(
-            (found.plan.name(), found.reason),
-            (name, reason),
-            "{records} {dim}"
-        );
-        taken.push(name);
-    }
-    assert!(taken.contains(&"noisy-gd") && taken.len() > 2, "{taken:?}");
-    assert!(auto_names(Auto::ByBound).contains("storm"));
-}
-
-/// Five million records and seven columns: some seconds, and not two thousand passes. Ten thousand records get what the noise allows.
-#[test]
-fn auto_weighs_the_time_of_convex_problems() {
-    let of = |records: u64, dim: usize| {
-        let facts = PublicFacts {
-            convexity: Convexity::Convex,
-            smoothness: 0.25,
-            dim,
-            ..kinks(records, Adjacency::ReplaceOne)
-        };
-        let limits = Limits::steps(2_000);
-        let found = auto(&facts, &ExtraFacts::default(), &budget(1.0), &limits).unwrap();
-        let named = NoisyGdPlan::momentum(&facts, &budget(1.0), 2_000).unwrap();
-        (found.plan.steps(), named.schedule().steps)
-    };
-    // A horizon of 14,000 plain steps: 10 sqrt(14000/9) = 394.4, rounded up.
-    assert_eq!(of(5_000_000, 7), (395, 2_000));
-    let (steps, named) = of(10_000, 30);
-    assert_eq!(steps, named);
-    // Many columns need a long horizon, whatever it takes.
-    let (steps, named) = of(500_000, 2_000);
-    assert_eq!(steps, named);
 }
 
 /// L0 = 2 and F0 = 3: C = 2, eta = 0.1 3/4 = 0.075, tau = 2 2/(n mu), q = 0.25 2/tau, T = ceil(10 sqrt(q/9)), beta = 1 - 10/T.

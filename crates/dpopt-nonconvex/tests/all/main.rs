@@ -4,6 +4,7 @@ mod common;
 
 mod adaptive_batch;
 mod adaptive_gd;
+mod auto;
 mod bad_input;
 mod baselines;
 mod batches;

@@ -166,21 +166,20 @@ impl<L: Loss<Records = Examples>> Weighted<L> {
         add: impl Fn(f64, Positions<'_>, &mut LatticeSum),
     ) {
         let labels = records.labels();
-        let factor = |i: usize| {
-            self.weights
-                .of(labels.get(i).map_or(0.0, |y| f64::from(*y)))
-        };
-        let mut listed = Vec::with_capacity(positions.len());
-        for of in self.weights.distinct.iter() {
-            listed.clear();
-            // A body has fewer than 2^32 records.
-            listed.extend(
-                positions
-                    .iter()
-                    .filter(|i| factor(*i) == *of)
-                    .map(|i| i as u32),
-            );
-            sum.times(*of, |sum| add(*of, Positions::Listed(&listed), sum));
+        let distinct = &*self.weights.distinct;
+        let mut listed: Vec<Vec<u32>> = vec![Vec::new(); distinct.len()];
+        for i in positions.iter() {
+            let factor = self
+                .weights
+                .of(labels.get(i).map_or(0.0, |y| f64::from(*y)));
+            let at = distinct.binary_search_by(|of| of.total_cmp(&factor));
+            // Each factor is one of them. A body has fewer than 2^32 records.
+            if let Some(listed) = at.ok().and_then(|at| listed.get_mut(at)) {
+                listed.push(i as u32);
+            }
+        }
+        for (of, listed) in distinct.iter().zip(&listed) {
+            sum.times(*of, |sum| add(*of, Positions::Listed(listed), sum));
         }
     }
 

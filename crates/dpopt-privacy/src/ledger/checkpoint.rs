@@ -1,5 +1,6 @@
 //! A checkpoint: a released point, and where the ledger stood.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,9 @@ pub struct Checkpoint {
     /// Absent in the files of 0.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
+    /// Absent in the files of 0.1, and of those who say nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    objective: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -82,6 +86,7 @@ impl Ledger {
             pools: self.book.spent_records(),
             point: point.to_vec(),
             model: None,
+            objective: None,
         })
     }
 }
@@ -195,6 +200,21 @@ impl Checkpoint {
     #[must_use]
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
+    }
+
+    /// With what the run minimised, by names, for those who go on from it. Public.
+    #[must_use]
+    pub fn of_objective(self, objective: BTreeMap<String, String>) -> Self {
+        Self {
+            objective: Some(objective),
+            ..self
+        }
+    }
+
+    /// What the run minimised, if it was said.
+    #[must_use]
+    pub fn objective(&self) -> Option<&BTreeMap<String, String>> {
+        self.objective.as_ref()
     }
 
     /// The released point.

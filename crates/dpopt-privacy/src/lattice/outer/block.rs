@@ -55,7 +55,8 @@ impl LatticeSum {
     /// `positions` of the data, which lie in one block.
     ///
     /// # Formula
-    /// The contribution is V = (left_1 right_1^T, ..., left_L right_L^T), row-major, one matrix after another, cut to
+    /// The contribution is V = (left_1 right_1^T, ..., left_L right_L^T), row-major, one matrix after another, times the weight that the sum
+    /// has ([`LatticeSum::times`]), and cut to
     /// the norm (C - sqrt(d) step) / (1 + 2^-23 k^2), with k = 160 for samples and 128 otherwise: 0.3 and 0.2 % below the
     /// radius. The contributions of the block are added in single precision, in order, and their sum is rounded to the lattice.
     ///
@@ -98,7 +99,8 @@ impl LatticeSum {
         placed.take(&positions);
         let most = placed.blocks.most();
         let room = self.take_room(count);
-        work.clip(limit(&self.bound, most, terms), &self.bound, count, layers);
+        let limit = limit(&self.bound, most, terms);
+        work.clip(limit, (&self.bound, self.weight), count, layers);
         for r in room..count {
             layers
                 .iter_mut()
@@ -176,24 +178,31 @@ impl BlockWork {
         Self::default()
     }
 
-    /// Scales the right factors so that every contribution is clipped to `limit`, in lattice steps.
-    fn clip(&mut self, limit: f64, bound: &Bound, count: usize, layers: &mut [BlockFactors<'_>]) {
+    /// Scales the right factors so that every contribution, times the weight, is clipped to `limit`, in lattice steps.
+    fn clip(
+        &mut self,
+        limit: f64,
+        (bound, weight): (&Bound, f64),
+        count: usize,
+        layers: &mut [BlockFactors<'_>],
+    ) {
         self.squares.resize_with(layers.len(), Default::default);
         self.crossed.resize_with(layers.len(), Default::default);
         self.measure(layers, count);
-        let per_step = 1.0 / bound.step;
+        let per_step = weight / bound.step;
         self.scales.clear();
         for r in 0..count {
             let norm = self.norm(layers, r, count);
             // Room for the rounding of the scaled factor.
             let reach = limit * (1.0 - pow2(-20));
-            self.scales.push(if !(norm > 0.0 && norm.is_finite()) {
-                0.0
-            } else if norm * per_step <= reach {
-                per_step
-            } else {
-                reach / norm
-            });
+            self.scales
+                .push(if !(norm > 0.0 && norm.is_finite()) || weight.is_nan() {
+                    0.0
+                } else if norm * per_step.abs() <= reach {
+                    per_step
+                } else {
+                    (reach / norm).copysign(weight)
+                });
         }
         for factors in layers.iter_mut() {
             multiply_by(&self.scales, factors);
@@ -201,7 +210,7 @@ impl BlockWork {
         self.measure(layers, count);
         for r in 0..count {
             // What was not finite, or overflowed on the way, fails this.
-            if !(self.scales[r] > 0.0 && self.norm(layers, r, count) <= limit) {
+            if !(self.scales[r] != 0.0 && self.norm(layers, r, count) <= limit) {
                 for factors in &mut *layers {
                     factors.erase(r, count);
                 }

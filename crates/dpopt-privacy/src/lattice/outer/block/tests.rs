@@ -94,6 +94,22 @@ fn placed(bound: Bound, blocks: FixedBlocks, records: &[Option<Parts>]) -> Vec<i
     sum.sum
 }
 
+/// The same, all of them under one factor.
+fn placed_times(
+    (bound, factor): (Bound, f64),
+    blocks: FixedBlocks,
+    records: &[Option<Parts>],
+) -> Vec<i64> {
+    let mut sum = LatticeSum::in_blocks(bound, blocks);
+    sum.times(factor, |sum| {
+        for (b, block) in records.chunks(blocks.width() as usize).enumerate() {
+            let read: Vec<&Parts> = block.iter().flatten().collect();
+            add(sum, b as u64, &read);
+        }
+    });
+    sum.sum
+}
+
 /// The broken twin: blocks by rank among the records that are read.
 fn by_rank(bound: Bound, blocks: FixedBlocks, records: &[Option<Parts>]) -> Vec<i64> {
     let read: Vec<Option<Parts>> = records.iter().filter(|r| r.is_some()).cloned().collect();
@@ -184,6 +200,45 @@ fn a_block_is_the_sum_of_clipped_contributions_within_the_stated_error() {
             norms * ((terms + 1.0) * 2f64.powi(-24) + 2f64.powi(-19)) + (DIM as f64).sqrt();
         assert!(error.sum::<f64>().sqrt() <= allowed, "{count}");
         assert!(norms > 1e3 * allowed && sum.added == count as u64);
+    }
+}
+
+/// A factor acts before the clip: by a power of two it is the same, to the bit, as factors that are so many times as long, and whatever
+/// it is, no record moves the sum by more than the radius.
+#[test]
+fn a_factor_of_the_sum_is_honoured() {
+    let bound = bound(1.5, DIM);
+    let mut next = uniforms(5);
+    let records: Vec<Option<Parts>> = (0..128)
+        .map(|i| Some(record(&mut next, [1e-4, 0.02, 30.0][i % 3])))
+        .collect();
+    let longer = |times: f32| -> Vec<Option<Parts>> {
+        let mut all = records.clone();
+        for layers in all.iter_mut().flatten() {
+            for (left, _) in layers {
+                left.iter_mut().for_each(|x| *x *= times);
+            }
+        }
+        all
+    };
+    for factor in [1.0_f32, 0.25, 8.0, 1024.0, -2.0] {
+        let weighted = placed_times((bound, factor.into()), all(), &records);
+        assert_eq!(weighted, placed(bound, all(), &longer(factor)), "{factor}");
+    }
+    let plain = placed(bound, all(), &records);
+    assert_ne!(placed_times((bound, 3.0), all(), &records), plain);
+    for factor in [0.0, f64::NAN] {
+        let weighted = placed_times((bound, factor), all(), &records);
+        assert!(weighted.iter().all(|k| *k == 0), "{factor}");
+    }
+    for factor in [3.7, 1e300, f64::INFINITY, 1e-300, -1e30] {
+        let with = placed_times((bound, factor), all(), &records);
+        for at in [0, 1, 2, 127] {
+            let mut other = records.clone();
+            other[at] = None;
+            let without = placed_times((bound, factor), all(), &other);
+            assert!(moved(&with, &without) <= radius(&bound), "{factor} {at}");
+        }
     }
 }
 
