@@ -155,7 +155,13 @@ pub(crate) fn peers_setup(root: &Path, venv: &str) -> Result<(), String> {
         println!("{} is there already", venv.display());
         return Ok(());
     }
-    if venv.exists() {
+    if venv.join(MADE_FROM).is_file() && venv.join("pyvenv.cfg").is_file() {
+        println!(
+            "{} is of other versions or was not finished, and is made anew",
+            venv.display()
+        );
+        std::fs::remove_dir_all(venv).map_err(|error| format!("{}: {error}", venv.display()))?;
+    } else if venv.exists() {
         return Err(format!(
             "{} exists, and is not what this would make: name a folder that does not",
             venv.display()
@@ -184,9 +190,19 @@ fn make(venv: &Path, pinned: &[PathBuf], text: &[u8]) -> Result<Option<PathBuf>,
         .args(["-m", "venv"])
         .arg(venv)
         .status();
-    if !made.is_ok_and(|status| status.success()) {
-        return Ok(None);
+    match made {
+        Ok(status) if status.success() => {}
+        Ok(status) => {
+            return Err(format!(
+                "python3 -m venv {} failed: {status}",
+                venv.display()
+            ));
+        }
+        Err(_) => return Ok(None),
     }
+    // Begun by this, and to be made anew where it is not finished.
+    let begun = venv.join(MADE_FROM);
+    std::fs::write(&begun, "").map_err(|error| format!("{}: {error}", begun.display()))?;
     let python = peers::interpreter(venv).map_err(|error| error.to_string())?;
     let files = pinned
         .iter()

@@ -2,8 +2,7 @@
 //!
 //! `peer logistic RECORDS COLUMNS THREADS`, `peer one-hot RECORDS COLUMNS FIELDS THREADS`, `peer softmax BATCH THREADS` or
 //! `peer perceptron BATCH THREADS`. For a line `step` it is a release as users get it, in the simulated mode: the clipped exact sum,
-//! noise, charge. For a line `one` it is the same on a single record: noise, charge and what a step costs whatever it
-//! reads.
+//! noise, charge. For a line `noise` it is the draws of such a release by themselves.
 #![allow(clippy::print_stdout, reason = "the answers are the product")]
 
 use std::io::{BufRead, Write};
@@ -11,6 +10,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_benches::release::{self, Failure};
 use dpopt_oracle::AskError;
+use dpopt_privacy::noise::{Purpose, ReplayKeyForTests, RoundedGaussian, StreamId};
 
 fn main() -> Result<(), Failure> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -19,33 +19,26 @@ fn main() -> Result<(), Failure> {
     match words.as_slice() {
         ["logistic", records, columns, threads] => {
             let (columns, threads) = (count(columns)?, threads.parse()?);
-            let (whole, single) = (
-                release::rows(count(records)?, columns)?,
-                release::rows(1, columns)?,
-            );
-            let releases = |data| release::logistic(data, columns, threads);
-            answer(releases(&whole)?, releases(&single)?)
+            let data = release::rows(count(records)?, columns)?;
+            answer(release::logistic(&data, columns, threads)?, columns, threads)
         }
         ["one-hot", records, columns, fields, threads] => {
-            let (columns, fields) = (count(columns)?, count(fields)?);
-            let threads = threads.parse()?;
-            let (whole, single) = (
-                release::one_hot(count(records)?, columns, fields)?,
-                release::one_hot(1, columns, fields)?,
-            );
-            let releases = |data| release::logistic(data, columns, threads);
-            answer(releases(&whole)?, releases(&single)?)
+            let (columns, threads) = (count(columns)?, threads.parse()?);
+            let data = release::one_hot(count(records)?, columns, count(fields)?)?;
+            answer(release::logistic(&data, columns, threads)?, columns, threads)
         }
-        [task @ ("softmax" | "perceptron"), batch, threads] => {
-            let threads: NonZeroUsize = threads.parse()?;
-            let (whole, single) = (release::images(count(batch)?)?, release::images(1)?);
-            if *task == "softmax" {
-                let releases = |data| release::softmax(data, threads);
-                answer(releases(&whole)?, releases(&single)?)
-            } else {
-                let releases = |data| release::perceptron(data, threads);
-                answer(releases(&whole)?, releases(&single)?)
-            }
+        ["softmax", batch, threads] => {
+            let data = release::images(count(batch)?)?;
+            let threads = threads.parse()?;
+            let numbers = release::SIZES[0] * release::SIZES[2];
+            answer(release::softmax(&data, threads)?, numbers, threads)
+        }
+        ["perceptron", batch, threads] => {
+            let data = release::images(count(batch)?)?;
+            let threads = threads.parse()?;
+            let [m, n, k] = release::SIZES;
+            let numbers = (m + 1) * n + (n + 1) * k;
+            answer(release::perceptron(&data, threads)?, numbers, threads)
         }
         _ => Err("usage: peer logistic RECORDS COLUMNS THREADS | peer one-hot RECORDS COLUMNS FIELDS THREADS | \
                   peer softmax BATCH THREADS | peer perceptron BATCH THREADS"
@@ -53,22 +46,36 @@ fn main() -> Result<(), Failure> {
     }
 }
 
-/// Says that it is ready, then times a release of the whole data or of one record for each line.
+/// Says that it is ready, then times a release, or the draws of one of so many numbers, for each line.
 fn answer(
     mut step: impl FnMut() -> Result<f64, AskError>,
-    mut one: impl FnMut() -> Result<f64, AskError>,
+    numbers: usize,
+    threads: NonZeroUsize,
 ) -> Result<(), Failure> {
+    let key = ReplayKeyForTests::from_seed(1);
+    let noise = RoundedGaussian::new(1e9)?;
+    let mut sums = vec![0i64; numbers];
+    let mut release = 0;
+    let mut draw = || {
+        let id = StreamId::new(Purpose::Noise, release);
+        release += 1;
+        noise.add_release(key.as_key(), id, threads, &mut sums)
+    };
     step()?;
-    one()?;
+    draw()?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "ready")?;
     out.flush()?;
     for line in std::io::stdin().lock().lines() {
-        let (seconds, result) = match line?.as_str() {
-            "one" => release::timed(&mut one),
-            _ => release::timed(&mut step),
+        let seconds = if line? == "noise" {
+            let (seconds, drawn) = release::timed(&mut draw);
+            drawn?;
+            seconds
+        } else {
+            let (seconds, released) = release::timed(&mut step);
+            released?;
+            seconds
         };
-        result?;
         writeln!(out, "{seconds:e}")?;
         out.flush()?;
     }

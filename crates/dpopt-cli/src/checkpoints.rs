@@ -27,11 +27,32 @@ fn objective(fit: &Fit, schema: &Schema) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([("loss".to_owned(), fit.name().to_string())]);
     let weights = fit.weights.as_ref().filter(|of| !of.are_one());
     all.extend(weights.map(|of| ("class weights".to_owned(), of.to_string())));
+    // A factor is kept within its ball, which is a part of the loss.
+    let ball = fit
+        .link
+        .map(|link| ("ball".to_owned(), link.ball().to_string()));
+    all.extend(ball);
     let schema = serde_json::to_value(schema).unwrap_or_default();
     let parts = schema.as_object().into_iter().flatten();
     let parts = parts.filter(|(key, _)| !IDLE.contains(&key.as_str()));
     all.extend(parts.map(|(key, value)| (format!("schema ({key})"), value.to_string())));
     all
+}
+
+/// What stands around the first place where two values differ.
+fn excerpt(value: &[char], from: usize) -> String {
+    if value.len() <= LONGEST {
+        return value.iter().collect();
+    }
+    let start = from.saturating_sub(LONGEST / 2);
+    let shown: String = value.iter().skip(start).take(LONGEST).collect();
+    let before = if start > 0 { "..." } else { "" };
+    let after = if start + LONGEST < value.len() {
+        "..."
+    } else {
+        ""
+    };
+    format!("{before}{shown}{after}")
 }
 
 /// Flags of checkpoints.
@@ -102,17 +123,16 @@ impl CheckpointArgs {
         let Some(name) = other else {
             return Ok(());
         };
-        let shown = |of: &BTreeMap<String, String>| {
+        let value = |of: &BTreeMap<String, String>| {
             let value = of.get(name).map_or("none", String::as_str);
-            match value.char_indices().nth(LONGEST) {
-                Some((at, _)) => format!("{}...", &value[..at]),
-                None => value.to_owned(),
-            }
+            value.chars().collect::<Vec<char>>()
         };
+        let (theirs, ours) = (value(theirs), value(&ours));
+        let same = theirs.iter().zip(&ours).take_while(|(a, b)| a == b).count();
         refuse(format!(
             "the checkpoint's {name}: {}, and this run's: {}; a run goes on with the problem that it began with",
-            shown(theirs),
-            shown(&ours)
+            excerpt(&theirs, same),
+            excerpt(&ours, same)
         ))
     }
 

@@ -9,7 +9,7 @@ use clap::Args;
 use dpopt::nonconvex::{
     Auto, AutoReason, BoundedValues, Budget, ExtraFacts, HessianFacts, JlBranch, JlFacts, JlPlan,
     Limits, NOISY_GD, Plan, PlanError, PublicFacts, PublicRank, SAMPLED_SPIDERBOOST, SOLVERS, SOSP,
-    SecondOrderTargets, Solver, WalkConstants, auto,
+    SecondOrderTargets, Solver, WalkConstants, auto, auto_in_passes,
 };
 
 use batches::BatchArgs;
@@ -427,8 +427,10 @@ impl ChooseArgs {
             SolverArg::Named(solver) => solver,
             // Refused before, where there is no saddle problem.
             SolverArg::Saddle(_) | SolverArg::Auto => {
-                let asked = self.max_steps.map(Limits::steps);
-                let choice = auto(facts, extra, budget, asked.as_ref())?;
+                let choice = match (self.max_steps, self.max_passes) {
+                    (None, Some(passes)) => auto_in_passes(facts, extra, budget, passes)?,
+                    (steps, _) => auto(facts, extra, budget, steps.map(Limits::steps).as_ref())?,
+                };
                 return Ok((choice.solver, choice.plan, Some(choice.reason)));
             }
         };

@@ -88,7 +88,9 @@ pub use recursive::{
     ConvexFacts, GdStage, Outline, PassPlan, RECURSIVE_GD, RECURSIVE_SGD, RecursiveGdPlan,
     RecursiveSgdPlan, SgdStage, StageOutline,
 };
-pub use registry::{AutoReason, Choice, LIBRARY, SOLVERS, auto, auto_names, solver};
+pub use registry::{
+    AutoReason, Choice, LIBRARY, SOLVERS, auto, auto_in_passes, auto_names, solver,
+};
 pub use sosp::{Estimates, SOSP, SospLevel, SospPlan, SospSettings, SospSpider, Steps};
 pub use spider::boost::{SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule};
 pub use spider::normalized::{NORMALIZED_SPIDER, NormalizedSpiderPlan, NormalizedSpiderSchedule};

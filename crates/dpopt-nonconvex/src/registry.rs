@@ -138,11 +138,40 @@ pub fn auto(
     budget: &Budget,
     limits: Option<&Limits>,
 ) -> Result<Choice, PlanError> {
+    pick(facts, extra, budget, (limits, None))
+}
+
+/// As [`auto`] without limits, but in at most so many passes over the data, which take the place of what is worth its time. The plan of a
+/// loss without a Lipschitz constant is as [`auto`] makes it.
+///
+/// # Errors
+/// As [`auto`].
+pub fn auto_in_passes(
+    facts: &PublicFacts,
+    extra: &ExtraFacts,
+    budget: &Budget,
+    passes: f64,
+) -> Result<Choice, PlanError> {
+    pick(facts, extra, budget, (None, Some(passes)))
+}
+
+/// Limits on the steps, and on the passes.
+type Within<'a> = (Option<&'a Limits>, Option<f64>);
+
+fn pick(
+    facts: &PublicFacts,
+    extra: &ExtraFacts,
+    budget: &Budget,
+    within: Within<'_>,
+) -> Result<Choice, PlanError> {
+    let (limits, passes) = within;
     let limits_of = |solver: &Solver| limits.copied().unwrap_or_else(|| solver.usual_limits());
     let fallback = |reason| -> Result<Choice, PlanError> {
         let mut most = limits_of(&NOISY_GD);
         if limits.is_none() {
-            most = Limits::steps(most.max_steps.min(worth_their_time(facts, WORK) as u64));
+            // Each step is a pass.
+            let time = passes.unwrap_or_else(|| worth_their_time(facts, WORK));
+            most = Limits::steps(most.max_steps.min(time as u64).max(1));
         }
         Ok(Choice {
             solver: &NOISY_GD,
@@ -160,7 +189,7 @@ pub fn auto(
     let kinks = facts.smoothness.is_infinite();
     if kinks && extra.goldstein_radius.is_some() {
         let reasons = [AutoReason::AtRadius, AutoReason::AtRadiusInTime];
-        return match cheapest(Auto::AtRadius, reasons, (facts, extra), (budget, limits))? {
+        return match cheapest(Auto::AtRadius, reasons, (facts, extra), (budget, within))? {
             Ok(choice) => Ok(choice),
             Err(false) => fallback(AutoReason::VacuousAtRadius),
             Err(true) => fallback(AutoReason::VacuousAtRadiusInTime),
@@ -173,7 +202,7 @@ pub fn auto(
         return fallback(AutoReason::Kinks);
     }
     let reasons = [AutoReason::NearlyLeastBound, AutoReason::NearlyLeastInTime];
-    match cheapest(Auto::ByBound, reasons, (facts, extra), (budget, limits))? {
+    match cheapest(Auto::ByBound, reasons, (facts, extra), (budget, within))? {
         Ok(choice) => Ok(choice),
         Err(false) => fallback(AutoReason::NoBoundHolds),
         Err(true) => fallback(AutoReason::NoBoundInTime),
@@ -221,11 +250,12 @@ fn cheapest(
     part: Auto,
     reasons: [AutoReason; 2],
     (facts, extra): (&PublicFacts, &ExtraFacts),
-    (budget, limits): (&Budget, Option<&Limits>),
+    (budget, (limits, passes)): (&Budget, Within<'_>),
 ) -> Result<Result<Choice, bool>, PlanError> {
-    let most = match limits {
-        Some(_) => f64::INFINITY,
-        None => facts.records as f64 * worth_their_time(facts, WORK_WITH_BOUND),
+    let most = match (limits, passes) {
+        (Some(_), _) => f64::INFINITY,
+        (None, Some(passes)) => facts.records as f64 * passes,
+        (None, None) => facts.records as f64 * worth_their_time(facts, WORK_WITH_BOUND),
     };
     let [reason, _] = reasons;
     let (mut found, mut any_cut) = (Vec::new(), false);
@@ -313,7 +343,7 @@ impl std::fmt::Display for AutoReason {
         if let Some(reason) = self.with_all_time() {
             return write!(
                 f,
-                "{reason}; plans that take longer than some minutes were cut to that before they were compared (a number of steps that is asked for lifts it)"
+                "{reason}; plans beyond a limit on time or passes were cut to it before they were compared (a number of steps that is asked for lifts it)"
             );
         }
         f.write_str(match self {

@@ -9,6 +9,7 @@ use dpopt::nonconvex::{Budget, PublicFacts};
 use dpopt::privacy::{Accountant, Adjacency, Epsilon, Mu, Part, accounting::gdp};
 
 use super::candidates::Candidate;
+use crate::args::SolverArg;
 use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::evaluated::FAILURE;
@@ -116,6 +117,16 @@ impl Fixed {
                 let (one, other) = (named(*one), named(*other));
                 format!("the candidates {one} and {other} are the same run, and count once")
             }));
+            // Of equals one that names its solver is kept: at another budget `auto` may take another.
+            for (other, one) in &again {
+                let auto = |at: &usize| {
+                    let of = candidates.get(*at).map(|candidate| candidate.solver);
+                    matches!(of, Some(SolverArg::Auto))
+                };
+                if auto(one) && !auto(other) {
+                    candidates.swap(*one, *other);
+                }
+            }
             let mut at = 0;
             candidates.retain(|_| {
                 at += 1;

@@ -1,7 +1,8 @@
 //! The rule of `auto` for smooth losses: what it takes, and what it waits for.
 
 use dpopt_nonconvex::{
-    Auto, AutoReason, ExtraFacts, Limits, NoisyGdPlan, Plan, PublicFacts, SOLVERS, auto, auto_names,
+    Auto, AutoReason, Choice, ExtraFacts, Limits, NoisyGdPlan, Plan, PublicFacts, SOLVERS, auto,
+    auto_in_passes, auto_names,
 };
 use dpopt_oracle::Convexity;
 use dpopt_privacy::Accountant;
@@ -108,7 +109,7 @@ fn auto_weighs_the_time_of_bounds() {
         let slow = |(_, plan): &(_, Box<dyn Plan>)| plan.gradients() * dim as f64 > most;
         let any = unhurried.iter().any(slow);
         let words = found.reason.to_string();
-        assert_eq!(words.contains("some minutes"), any, "{words}");
+        assert_eq!(words.contains("a limit on time or passes"), any, "{words}");
         assert_eq!(any, records > 10_000);
         // Fewer steps prove no more than all of them.
         let bound = found.plan.bound().unwrap().value;
@@ -138,4 +139,30 @@ fn auto_weighs_the_time_of_bounds() {
     let asked = auto(&of, &extra, &budget(1.0), Some(&limits)).unwrap();
     assert_eq!(asked.reason, AutoReason::NearlyLeastBound);
     assert!(asked.plan.gradients() * 10.0 > 2e11);
+}
+
+/// A number of passes just below those of the plan that is taken without one: nearly the same bound, and no more passes.
+#[test]
+fn passes_that_are_asked_for_are_weighed_as_passes() {
+    let extra = ExtraFacts::default();
+    let of = PublicFacts {
+        convexity: Convexity::Nonconvex,
+        smoothness: 1.0,
+        ..facts(10, 1_000_000)
+    };
+    let records = of.records as f64;
+    let bound = |choice: &Choice| choice.plan.bound().unwrap().value;
+    let free = auto(&of, &extra, &budget(1.0), None).unwrap();
+    let taken = free.plan.gradients() / records;
+    let mut last = bound(&free);
+    for share in [1.0, 0.999, 0.5, 0.1] {
+        let found = auto_in_passes(&of, &extra, &budget(1.0), share * taken).unwrap();
+        assert!(found.plan.gradients() <= share * taken * records);
+        // Within 1.25 of the least at each number of passes, which grows as they fall.
+        assert!(bound(&found) >= last / 1.26, "{share}");
+        if share > 0.9 {
+            assert!(bound(&found) <= 1.3 * bound(&free), "{share}");
+        }
+        last = bound(&found);
+    }
 }
