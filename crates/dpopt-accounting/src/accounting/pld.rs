@@ -130,7 +130,8 @@ const ROUNDS: usize = 7;
 /// noise multiplier of `z` means a standard deviation of `2 z` clip norms, and a sampled step
 /// has the pair `(1-q) N(0, 4z^2) + q N(1, 4z^2)` against `(1-q) N(0, 4z^2) + q N(-1, 4z^2)`.
 /// A Gaussian on a sample of fixed size has bounds that need not meet under replace-one: what is known from below is what
-/// records attain (`docs/privacy/fixed-size.md`).
+/// records attain (`docs/privacy/fixed-size.md`). Of an allocation to several of its steps nothing is known from below: the lower bound
+/// is 0.
 /// A Poisson sample of Laplace noise is refused under replace-one.
 ///
 /// # Errors
@@ -310,7 +311,30 @@ fn solve(
         worst.lower = worst.lower.max(bounds.lower);
         worst.upper = worst.upper.max(bounds.upper);
     }
+    if bounded_by_parts(event) {
+        // The pair of the parts, which no records attain.
+        worst.lower = 0.0;
+    }
     Ok(worst)
+}
+
+/// Whether there is an allocation to some of its steps, more than one and not all, in whose place so many of one step are accounted for.
+fn bounded_by_parts(event: &Event) -> bool {
+    let mut left = vec![event];
+    while let Some(event) = left.pop() {
+        if let Event::RandomAllocation {
+            num_steps,
+            num_participations,
+            ..
+        } = event
+            && *num_participations > 1
+            && num_participations != num_steps
+        {
+            return true;
+        }
+        left.extend(event.children());
+    }
+    false
 }
 
 /// The ways in which so many records may differ: all on one side, or some on either.

@@ -211,8 +211,28 @@ fn several_participations_are_bounded_by_their_parts() {
             found.upper >= truth && found.upper <= 1.8 * truth,
             "{eps} {found:?} {truth}"
         );
-        assert_eq!(found, bounds(&allocated(noise, 2, 1).repeated(2), eps));
+        let parts = bounds(&allocated(noise, 2, 1).repeated(2), eps);
+        assert_eq!(found.upper, parts.upper);
+        // The parts are no lower bound: what they reach is above the truth.
+        assert!(found.lower <= truth && parts.lower > truth, "{eps}");
     }
+}
+
+/// All steps are plain releases; two of three are none, and no lower bound is claimed.
+#[test]
+fn lower_ends_are_of_what_records_attain() {
+    let all = bounds(&allocated(1.0, 3, 3), 1.0);
+    assert!(all.lower > 0.9 * all.upper);
+    let two = bounds(&allocated(1.0, 3, 2), 1.0);
+    assert!(two.lower == 0.0 && two.upper > 0.0);
+}
+
+/// So many steps that sums of masses are not known any more.
+#[test]
+fn more_steps_than_rounding_allows_are_refused() {
+    let event = allocated(1.0, 1 << 50, 1);
+    let found = pld::delta(&event, 0.1, Adjacency::AddRemove);
+    assert!(matches!(found, Err(PldError::Allocation { steps, .. }) if steps == 1 << 50));
 }
 
 /// Many steps, against draws of the mean of log-normals: five deviations of the estimate, once in 10^6.

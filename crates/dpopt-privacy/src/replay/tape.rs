@@ -114,11 +114,22 @@ impl Handed {
         }
         for &position in drawn {
             match self.times.get_mut(position as usize) {
-                Some(times) => *times += 1,
+                Some(times) => *times = times.saturating_add(1),
                 None => self.times.push(u64::MAX),
             }
         }
         let most = of.participations;
+        // In one step twice is twice the sensitivity, whatever the count is in the end.
+        let mut sorted = drawn.to_vec();
+        sorted.sort_unstable();
+        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Some(Divergence::Allocation {
+                number,
+                step,
+                times: most.saturating_add(1),
+                participations: most,
+            });
+        }
         let last = step + 1 == of.steps;
         let bad = |times: &&u64| **times > most || last && **times != most;
         self.times
@@ -485,6 +496,8 @@ mod tests {
         told(once, &[(0, &[1]), (1, &[1]), (2, &[0, 2])], 2);
         told(once, &[(0, &[1]), (1, &[]), (2, &[2])], 0);
         told(twice, &[(0, &[0, 1]), (1, &[0, 1]), (2, &[0, 2])], 3);
+        // Drawn with replacement: twice in one step, as often as it should be in all.
+        told(twice, &[(0, &[0, 1, 1]), (1, &[0, 2]), (2, &[2])], 3);
         told(once, &[(0, &[1, 3]), (1, &[]), (2, &[0, 2])], u64::MAX);
         // A step that is handed out twice, or left out.
         for steps in [[(0, [1]), (0, [2])], [(0, [1]), (2, [0])]] {

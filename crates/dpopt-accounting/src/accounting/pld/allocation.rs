@@ -22,6 +22,8 @@ const MOST_NOISE: f64 = 1e6;
 const LOSS_ERROR: f64 = 1e-15;
 /// Bound on the relative error of a mass of a cell, quadrature included.
 const MASS_ERROR: f64 = 1e-12;
+/// Masses are not worked with beyond this relative error: to the first order it is a bound while it is small.
+const MOST_ERROR: f64 = 0.1;
 /// More than all that underflows.
 const UNDERFLOW: f64 = 1e-200;
 
@@ -82,14 +84,28 @@ pub(super) fn points(
     let t = steps as f64;
     let (places, parts) = cells(s, far);
     let beyond = (tail(far) * (1.0 + 1e-10), tail(far - s) * (1.0 + 1e-10));
+    // A place is `exp` of a number of this size, whose error is relative; and the mean of a cell, where what is below stands, moves with
+    // the errors of both parts, by as much of the cell.
+    let argument = s * (far - LOWEST) + 0.5 * s * s;
+    let cell = places
+        .windows(2)
+        .skip(1)
+        .map(|pair| pair[1] / pair[0] - 1.0);
+    let place_error = (4.0 + 2.0 * argument) * f64::EPSILON + MASS_ERROR * cell.fold(0.0, f64::max);
     let law = |side| {
-        let one = Sum::one(side, &places, &parts, beyond, MASS_ERROR);
+        let one = Sum::one(side, &places, &parts, beyond, (MASS_ERROR, place_error));
         one.copies(steps, s, exp(ln_above - 1.0))
     };
     let sum = law(Side::Upper);
+    if !(sum.mass_error < MOST_ERROR) {
+        return Err(PldError::Allocation {
+            steps,
+            error: sum.mass_error,
+        });
+    }
     let mut infinite = UNDERFLOW;
     if !added {
-        infinite += sum.lost / t;
+        infinite += sum.lost * (1.0 + sum.mass_error) / t;
     }
     let error = |sum: &Sum, v: f64| LOSS_ERROR * (1.0 + log(v).abs()) + sum.place_error;
     let mut upper = Vec::with_capacity(sum.at.len());

@@ -52,6 +52,16 @@ pub enum PldError {
         /// The largest that is taken.
         largest: f64,
     },
+    /// A random allocation to so many steps that rounding leaves nothing certain.
+    #[error(
+        "a random allocation to {steps} steps has masses that are known to a relative error of {error:.1e} only"
+    )]
+    Allocation {
+        /// The number of steps.
+        steps: u64,
+        /// The relative error.
+        error: f64,
+    },
     /// The lattice needs more points than allowed.
     #[error("the lattice needs {cells} points, {limit} are allowed")]
     TooFine {

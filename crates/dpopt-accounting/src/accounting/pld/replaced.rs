@@ -20,6 +20,11 @@ const MOST: usize = 4096;
 /// For the error of `erfc` and of sums of a few terms, relative.
 const UNITS: f64 = 16.0 * f64::EPSILON;
 
+/// The relative error of `tail(x)`: that of the argument of `erfc`, an error of x/sqrt(2) by one rounding, is enlarged by x^2.
+fn units(x: f64) -> f64 {
+    UNITS * (1.0 + 0.25 * x * x)
+}
+
 /// Upper tail of the standard normal law.
 fn tail(x: f64) -> f64 {
     0.5 * erfc(x * std::f64::consts::FRAC_1_SQRT_2)
@@ -41,7 +46,10 @@ impl Edge {
             _ => (self.1 - end.1).abs(),
         };
         let whole = f64::from(u8::from((self.0 < 0.0) != (end.0 < 0.0)));
-        (mass, UNITS * (self.1 + end.1 + whole))
+        (
+            mass,
+            units(self.0) * self.1 + units(end.0) * end.1 + UNITS * whole,
+        )
     }
 }
 
@@ -97,9 +105,9 @@ impl Query {
             out[i + 1] += right + slack;
             from = to;
         }
-        out[1] += tail(-low) * (1.0 + UNITS);
+        out[1] += tail(-low) * (1.0 + units(low));
         let zero = (-first).clamp(0.0, n as f64) as usize;
-        out[zero] += tail(high) * (1.0 + UNITS);
+        out[zero] += tail(high) * (1.0 + units(high));
         (first as i64, out)
     }
 
@@ -122,7 +130,7 @@ impl Query {
         let sum = Lattice { first, masses, g }.positive(steps, scale)?;
         // Ends of cells are good to some units, and so is a.
         let rounding = 1e-14 * (1.0 + self.a) * sum.probability;
-        Ok(sum.mean / t + tail(far) * (1.0 + UNITS) + rounding)
+        Ok(sum.mean / t + tail(far) * (1.0 + units(far)) + rounding)
     }
 }
 

@@ -48,13 +48,13 @@ struct Filled {
 
 impl Sum {
     /// One copy: `parts[i]` are what the cell between the places i and i + 1 has at its upper and lower end, `beyond` the mass above the
-    /// last place and `lost` a bound on the mean of what it is above by.
+    /// last place and `lost` a bound on the mean of what it is above by; errors of masses and of places are relative.
     pub(super) fn one(
         side: Side,
         places: &[f64],
         parts: &[(f64, f64)],
         (beyond, lost): (f64, f64),
-        mass_error: f64,
+        (mass_error, place_error): (f64, f64),
     ) -> Self {
         let filled = Filled {
             up: parts.iter().map(|part| part.0).collect(),
@@ -62,7 +62,7 @@ impl Sum {
             beyond,
             excess: lost,
         };
-        Self::of(side, places, &filled, |_| 1.0).with_errors(mass_error, 4.0 * f64::EPSILON)
+        Self::of(side, places, &filled, |_| 1.0).with_errors(mass_error, place_error)
     }
 
     fn with_errors(self, mass_error: f64, place_error: f64) -> Self {
