@@ -41,6 +41,10 @@ def table_of(data, schema, labels):
     return _dpopt.table_of_frame(columns, schema, labels)
 
 
+# Of polars, whose nulls are not in the way of a text.
+WHOLE = {f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)}
+
+
 def _columns(frame):
     """Names and columns of a frame of pandas or polars, or of a dict of arrays."""
     if isinstance(frame, Mapping):
@@ -59,7 +63,10 @@ def _columns(frame):
 def _cells(column):
     """A column in a form of which each value has one text, whatever the others are."""
     if hasattr(column, "null_count"):
-        values = column.to_list() if column.null_count() or not column.dtype.is_numeric() else column.to_numpy()
+        # Whether a value is missing must not change the text of others: numbers with a point stay of their type, with NaN for null.
+        kind = str(column.dtype)
+        whole = kind in WHOLE and not column.null_count()
+        values = column.to_numpy() if whole or kind in ("Float32", "Float64") else column.to_list()
     elif hasattr(column, "cat") and hasattr(column.dtype, "categories"):
         texts = [text(value) for value in column.dtype.categories]
         return [texts[code] if code >= 0 else None for code in column.cat.codes.tolist()]
@@ -68,7 +75,9 @@ def _cells(column):
     else:
         values = column
     if isinstance(values, np.ma.MaskedArray):
-        values = values.astype(object).filled(None)
+        hidden = np.ma.getmaskarray(values)
+        floats = np.issubdtype(values.dtype, np.floating)
+        values = values.filled(np.nan) if floats else [None if off else value for off, value in zip(hidden, values.data)]
     if not isinstance(values, np.ndarray):
         return [text(value) for value in values]
     if values.ndim != 1:

@@ -24,7 +24,7 @@ class Schedule:
         if (epochs is None) == (steps is None):
             raise DPUserError("give epochs= or steps=: all of them are charged before the first")
         rate = min(1.0, batch_size / records)
-        per_epoch = math.ceil(1.0 / rate)
+        per_epoch = max(1, -(-records // batch_size))
         steps = count("epochs", epochs, 1) * per_epoch if steps is None else count("steps", steps, 1)
         return cls(rate, steps, per_epoch)
 

@@ -5,6 +5,8 @@ torch works out one gradient for each record; who is drawn, the clip, the exact 
 """
 
 import contextlib
+import threading
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -48,7 +50,7 @@ def make_private(
     """Returns the model, an optimiser and a loader that train it privately::
 
         model, optimizer, loader = make_private(model, optimizer, loader, nn.CrossEntropyLoss(), max_grad_norm=1.0,
-                                                epsilon=3.0, delta=1e-5, epochs=10, adjacency="add-remove", public_records=60_000)
+                                                epsilon=3.0, delta=1e-5, epochs=10, adjacency="zero-out")
         for epoch in range(10):
             for sample in loader:
                 optimizer.step()
@@ -178,7 +180,13 @@ class _Records:
         self._dataset, self._collate = loader.dataset, loader.collate_fn
         if not len(self._dataset):
             raise DPUserError("the data set has no records")
-        self.like = self._one(0)
+        # What the first record draws from torch's generator must not move it: the seeds of the steps come from there.
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                self.like = self._one(0)
+            except Exception:
+                raise DPUserError("the first record of the data set can't be had") from None
         leaves = _leaves(self.like)
         if not leaves or any(leaf.ndim == 0 or len(leaf) != 1 for leaf in leaves):
             raise DPUserError("collate_fn([record]) gives tensors with one row, as default_collate does")
@@ -206,16 +214,20 @@ class _Records:
             # What a transform draws depends on the step, and not on which records came before.
             torch.manual_seed(seed)
             try:
-                leaves = _leaves(self._one(int(position)))
-                fits = len(leaves) == len(found) and all(
-                    leaf.shape == (1, *full.shape[1:]) and leaf.dtype == full.dtype for leaf, full in zip(leaves, found)
-                )
-            except Exception:  # An error would tell of the record.
-                continue
-            if fits:
-                for full, leaf in zip(found, leaves):
-                    full[row] = leaf[0].detach()
-                whole[row] = True
+                # Neither an error nor a warning tells of the record.
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    leaves = _leaves(self._one(int(position)))
+                    whole[row] = len(leaves) == len(found) and all(
+                        leaf.shape == (1, *full.shape[1:]) and leaf.dtype == full.dtype for leaf, full in zip(leaves, found)
+                    )
+                    if whole[row]:
+                        for full, leaf in zip(found, leaves):
+                            full[row] = leaf[0].detach()
+            except Exception:
+                whole[row] = False
+                for full in found:
+                    full[row] = 0
         return found, whole
 
 
@@ -245,13 +257,28 @@ class _Task:
         self.dtype = np.float64 if double else np.float32
         self.records = _Records(loader)
         self._criterion, self._loss = criterion, loss
+        self._planned = self._seen(self.parameters)
+        self._tried = None
+
+    @staticmethod
+    def _seen(parameters):
+        return [(name, id(one), one.dtype, one.device, tuple(one.shape)) for name, one in parameters.items()]
+
+    def _modes(self):
+        parts = (self.model, self._criterion, self._loss)
+        layers = (layer for part in parts if isinstance(part, nn.Module) for layer in part.modules())
+        return [(id(layer), layer.training) for layer in layers]
 
     def check(self):
         """Whether it is still what was planned: depends on no record."""
         _refuse_layers(self.model)
-        now = _trained(self.model, self.optimizer)
-        if [(name, id(parameter)) for name, parameter in now.items()] != [(name, id(parameter)) for name, parameter in self.parameters.items()]:
-            raise DPUserError("other parameters are trained than when the steps were planned: make it private again")
+        if self._seen(_trained(self.model, self.optimizer)) != self._planned:
+            raise DPUserError(
+                "other parameters are trained than when the steps were planned, or they have another type or device: make it private again"
+            )
+        if self._tried is not None and self._tried[1] != self._modes():
+            # What a layer does in train() and in eval() are two things.
+            self.try_out(self._tried[0])
 
     def _of_one(self, point, fixed, leaves):
         """The loss of a batch of one. It has no other record to look at."""
@@ -272,9 +299,10 @@ class _Task:
 
     def gradients(self, leaves, seed):
         """A row for each record: all of one shape, whose size never depends on what was drawn."""
-        point = {name: parameter.detach() for name, parameter in self.parameters.items()}
+        # Copies: a value that no record is in can be written in place, and the number of evaluations is secret.
+        point = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
         every = (*self.model.named_parameters(remove_duplicate=True), *self.model.named_buffers())
-        fixed = {name: tensor.detach() for name, tensor in every if name not in point}
+        fixed = {name: tensor.detach().clone() for name, tensor in every if name not in point}
         # What a layer draws is drawn once and serves all records: a mask that depended on a record's place would depend on who else is there.
         torch.manual_seed(seed)
         of = vmap(grad(self._of_one), in_dims=(None, None, 0), randomness="same")
@@ -310,33 +338,57 @@ class _Task:
         # Another class or word may not be there.
         others = [torch.rand(leaf.shape).to(leaf.dtype) if leaf.is_floating_point() else torch.ones_like(leaf) for leaf in zeros]
         half = [other if other.is_floating_point() else leaf for leaf, other in zip(zeros, others)]
+        changed = [leaf.clone() for leaf in half]
+        for leaf in changed:
+            if leaf.is_floating_point():
+                leaf[0] = torch.rand(leaf.shape[1:]).to(leaf.dtype)
         with _seeds(self.device):
             try:
-                before = self.gradients(zeros, 0)
+                before = [self.gradients(zeros, 0)]
             except DPUserError:
                 raise
             except Exception as error:
                 raise DPUserError(f"torch.func can't take the gradient of one record (tried on {rows} records of zeros): {error}") from error
-            for other in (others, half):
+            # Gradients of zeros may be none, or NaN, and show nothing.
+            probes = [zeros]
+            for other in (half, others):
                 try:
-                    self.gradients(other, 1)
+                    before.append(self.gradients(other, 0))
+                    probes.append(other)
                 except Exception:
                     continue
-            if not np.array_equal(before, self.gradients(zeros, 0), equal_nan=True):
-                raise DPUserError("a layer or the loss keeps something of the records it saw: the same made-up records had other gradients later")
+            for probe, gradients in zip(probes, before):
+                if not np.array_equal(gradients, self.gradients(probe, 0), equal_nan=True):
+                    raise DPUserError("a layer or the loss keeps something of the records it saw: the same made-up records had other gradients later")
+            try:
+                other, same = self.gradients(changed, 0), self.gradients(half, 0)
+            except Exception:
+                other = same = before[0]
+            if not np.array_equal(other[1:], same[1:], equal_nan=True):
+                raise DPUserError("a layer or the loss mixes records: the gradients of made-up records changed with another one")
+        self._tried = (rows, self._modes())
 
 
 @contextlib.contextmanager
-def _nothing_kept(*modules):
+def _nothing_kept(model, *others):
     """What layers set in themselves meanwhile is undone: it tells of records, and would meet those that come later."""
-    layers = [layer for module in modules if isinstance(module, nn.Module) for layer in module.modules()]
-    before = [dict(vars(layer)) for layer in layers]
+    layers = [layer for part in (model, *others) if isinstance(part, nn.Module) for layer in part.modules()]
+    before = [(dict(vars(layer)), {name: dict(of) for name, of in vars(layer).items() if isinstance(of, dict)}) for layer in layers]
+    # Those of the model were given as copies.
+    tensors = [buffer for part in others if isinstance(part, nn.Module) for buffer in part.buffers()]
+    copies = [tensor.detach().clone() for tensor in tensors]
     try:
         yield
     finally:
-        for layer, values in zip(layers, before):
+        for layer, (values, inner) in zip(layers, before):
             vars(layer).clear()
             vars(layer).update(values)
+            for name, of in inner.items():
+                values[name].clear()
+                values[name].update(of)
+        with torch.no_grad():
+            for tensor, copy in zip(tensors, copies):
+                tensor.copy_(copy)
 
 
 def _seeds(device):
@@ -350,6 +402,17 @@ class _Run:
     def __init__(self, task, private, schedule, chunk):
         self.task, self.private, self.schedule, self.chunk = task, private, schedule, chunk
         self.sample = None
+        # One step at a time: the records of two would meet in one sum.
+        self._busy = threading.Lock()
+
+    @contextlib.contextmanager
+    def _alone(self):
+        if not self._busy.acquire(blocking=False):
+            raise DPUserError("another thread draws or steps: one step at a time")
+        try:
+            yield
+        finally:
+            self._busy.release()
 
     def __reduce__(self):
         raise DPUserError("steps hold the key of their noise: they can't be copied. Keep model.state_dict() and optimizer.state_dict()")
@@ -359,25 +422,28 @@ class _Run:
         return self.private.left
 
     def draw(self):
-        self.task.check()
-        if self.private.pending:
-            # It was interrupted, or left out. It is paid for, and what it releases is forgotten.
-            self.private.release()
-        self.sample = Sample(self, self.private.draw(), int(torch.randint(2**62, ())))
-        return self.sample
+        with self._alone():
+            self.task.check()
+            if self.private.pending:
+                # It was interrupted, or left out. It is paid for, and what it releases is forgotten.
+                self.private.release()
+            self.sample = Sample(self, self.private.draw(), int(torch.randint(2**62, ())))
+            return self.sample
 
     def step(self):
-        sample, self.sample = self.sample, None
-        if sample is None:
-            raise DPUserError("no sample was drawn: step once for each `sample in loader`")
-        with _seeds(self.task.device):
-            for positions in chunks(sample._positions, self.chunk):
-                self.private.add(self.task.contributions(positions, self.chunk, sample._seed))
-        return split(self.private.release(), self.task.shapes)
+        with self._alone():
+            sample, self.sample = self.sample, None
+            if sample is None:
+                raise DPUserError("no sample was drawn: step once for each `sample in loader`")
+            with _seeds(self.task.device):
+                for positions in chunks(sample._positions, self.chunk):
+                    self.private.add(self.task.contributions(positions, self.chunk, sample._seed))
+            return split(self.private.release(), self.task.shapes)
 
     def settle(self):
-        self.sample = None
-        return self.private.settle()
+        with self._alone():
+            self.sample = None
+            return self.private.settle()
 
 
 class Sample:
