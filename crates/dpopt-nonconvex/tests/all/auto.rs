@@ -141,7 +141,7 @@ fn auto_weighs_the_time_of_bounds() {
     assert!(asked.plan.gradients() * 10.0 > 2e11);
 }
 
-/// A number of passes just below those of the plan that is taken without one: nearly the same bound, and no more passes.
+/// A number of passes just below those of the plan that is taken without one: a bound of that size, and no more passes.
 #[test]
 fn passes_that_are_asked_for_are_weighed_as_passes() {
     let extra = ExtraFacts::default();
@@ -158,8 +158,9 @@ fn passes_that_are_asked_for_are_weighed_as_passes() {
         let found = auto_in_passes(&of, &extra, &budget(1.0), share * taken).unwrap();
         assert!(found.plan.gradients() <= share * taken * records);
         assert!(bound(&found) < found.plan.trivial_bound(), "{share}");
+        // A hair fewer passes: 1.25 for the cheapest, and what whole steps cost. By steps instead of passes the bound was nine times as large.
         if share > 0.9 {
-            assert!(bound(&found) <= 1.3 * bound(&free), "{share}");
+            assert!(bound(&found) <= 2.0 * bound(&free), "{share}");
         }
     }
 }
