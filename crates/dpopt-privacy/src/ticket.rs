@@ -4,8 +4,10 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
+use crate::exchange::Together;
 use crate::lattice::{Bound, LatticeSum, SensitivityClaim};
 use crate::noise::RoundedGaussian;
+use crate::refused::Refused;
 use crate::replay::ReplayedReads;
 use crate::sample::Sample;
 use crate::selection::Rate;
@@ -63,10 +65,11 @@ impl Ticket<ForFirst> {
     ///
     /// # Errors
     /// [`TicketError::OtherBound`] and [`TicketError::OtherBlocks`] for a sum that was not
-    /// granted.
-    pub fn add_norm(&mut self, sum: LatticeSum) -> Result<(), TicketError> {
+    /// granted; [`Refused::Exchange`].
+    pub fn add_norm(&mut self, sum: LatticeSum) -> Result<(), Refused> {
         let bound = self.terms.bound;
         let integers = sealed(sum, bound, self.sample.adjacency())?;
+        let integers = whole(integers, self.terms.together.as_ref())?;
         let norm = bound.norm_in_steps(&integers, &[]);
         // Norms of sums are below 2^62.
         push(&mut self.terms.norms, norm.min(1 << 62) as i64);
@@ -79,10 +82,11 @@ impl Ticket<ForChoice> {
     ///
     /// # Errors
     /// [`TicketError::OtherBound`] and [`TicketError::OtherBlocks`] for a sum that was not
-    /// granted.
-    pub fn add(&mut self, sum: LatticeSum, shift: &[f64]) -> Result<(), TicketError> {
+    /// granted; [`Refused::Exchange`].
+    pub fn add(&mut self, sum: LatticeSum, shift: &[f64]) -> Result<(), Refused> {
         let bound = self.terms.bound;
         let integers = sealed(sum, bound, self.sample.adjacency())?;
+        let integers = whole(integers, self.terms.together.as_ref())?;
         let norm = bound.norm_in_steps(&integers, shift);
         // Norms of sums are below 2^62; shifted ones may be longer, and cutting them off moves no
         // two further apart.
@@ -195,6 +199,8 @@ pub struct ForChoice {
     pub(crate) rate: Rate,
     /// The norms, negative, in steps. **Secret**.
     pub(crate) scores: Vec<i64>,
+    /// The ranks that sums are added over.
+    pub(crate) together: Option<Together>,
 }
 
 /// A search for the first short norm.
@@ -206,6 +212,8 @@ pub struct ForFirst {
     pub(crate) threshold: f64,
     /// In steps. **Secret**.
     pub(crate) norms: Vec<i64>,
+    /// The ranks that sums are added over.
+    pub(crate) together: Option<Together>,
 }
 
 impl Drop for ForFirst {
@@ -249,7 +257,18 @@ impl Hold {
     }
 }
 
-/// The integers of a sum, if it is one that was granted.
+/// The sum over all ranks, where there are several.
+pub(crate) fn whole(
+    mut integers: Zeroizing<Vec<i64>>,
+    together: Option<&Together>,
+) -> Result<Zeroizing<Vec<i64>>, Refused> {
+    if let Some(together) = together {
+        together.sum("a sum", &mut integers)?;
+    }
+    Ok(integers)
+}
+
+/// The integers of a sum, if it is one that was granted: those of the records of this rank.
 pub(crate) fn sealed(
     sum: LatticeSum,
     granted: Bound,
