@@ -12,6 +12,7 @@ use mpi::collective::SystemOperation;
 use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _};
+use zeroize::Zeroizing;
 
 /// Words that are reduced at once: 128 MiB. MPI counts in 32 bits.
 const AT_ONCE: usize = 1 << 24;
@@ -84,13 +85,12 @@ impl Exchange for MpiRanks {
     fn add(&self, words: &mut [u64]) -> Result<(), ExchangeError> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let world = SimpleCommunicator::world();
-        let mut sums = vec![0u64; words.len().min(AT_ONCE)];
+        // Sums of records.
+        let mut sums = Zeroizing::new(vec![0u64; words.len().min(AT_ONCE)]);
         for piece in words.chunks_mut(AT_ONCE) {
             let sums = &mut sums[..piece.len()];
             self.reduce(&world, piece, sums);
             piece.copy_from_slice(sums);
-            // Sums of records.
-            sums.fill(0);
         }
         Ok(())
     }

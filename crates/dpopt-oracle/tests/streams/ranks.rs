@@ -22,17 +22,23 @@ fn own() -> Option<Together> {
     OWN.with_borrow(Clone::clone)
 }
 
+/// The table of this thread, as one of these ranks.
+pub(crate) fn as_rank(together: Together, cases: impl Fn() -> Table) -> Table {
+    OWN.set(Some(together));
+    let table = cases();
+    OWN.take();
+    table
+}
+
 /// The tables of all ranks.
+#[allow(dead_code, reason = "one of those that share this file has ranks of its own")]
 pub(crate) fn on(ranks: usize, cases: impl Fn() -> Table + Sync) -> Vec<Table> {
     let cases = &cases;
     std::thread::scope(|scope| {
         let started = ThreadRanks::new(ranks, LIMIT).into_iter().map(|rank| {
             scope.spawn(move || {
                 let together = Together::new(Box::new(rank)).unwrap();
-                OWN.set(Some(together));
-                let table = cases();
-                OWN.take();
-                table
+                as_rank(together, cases)
             })
         });
         let started: Vec<_> = started.collect();

@@ -323,9 +323,7 @@ impl Curator {
         self.charge(&price.event, &price.account)?;
         let step = release.bound.step();
         let Some(seat) = &self.replay else {
-            let released = noise.release(&self.key, id, self.threads, exact, step)?;
-            self.note_release(&released);
-            return Ok(released);
+            return Ok(self.noted(noise.release(&self.key, id, self.threads, exact, step)?));
         };
         let exact: Vec<i128> = exact.iter().map(|&k| k.into()).collect();
         let mut noisy = exact.clone();
@@ -339,9 +337,7 @@ impl Curator {
             limit: self.sensitivity(release.mechanism, release.bound) / noise.scale(),
         };
         let noisy = seat.sum(facts, exact, noisy);
-        let released: Vec<f64> = noisy.iter().map(|&k| of_steps(k, step)).collect();
-        self.note_release(&released);
-        Ok(released)
+        Ok(self.noted(noisy.iter().map(|&k| of_steps(k, step)).collect()))
     }
 
     /// As [`Curator::price_of_any_size`], from no more records than a sum can hold.

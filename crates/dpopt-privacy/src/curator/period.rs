@@ -285,9 +285,8 @@ impl Prefix {
             let exact = integers.iter().map(|&x| i128::from(x)).collect();
             *released = seat.step(*number, reads, exact, released.to_vec());
         }
-        let released: Vec<f64> = released.iter().map(|&k| of_steps(k, step)).collect();
-        curator.note_release(&released);
-        Ok(released)
+        let released = released.iter().map(|&k| of_steps(k, step)).collect();
+        Ok(curator.noted(released))
     }
 
     /// What a step is taken over.

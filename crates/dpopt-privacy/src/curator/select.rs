@@ -404,7 +404,9 @@ impl Curator {
         chosen: usize,
     ) -> usize {
         let Some(seat) = &self.replay else {
-            self.note_release(&[chosen as f64]);
+            if let Some(together) = &self.together {
+                together.note(&chosen);
+            }
             return chosen;
         };
         let facts = Facts {

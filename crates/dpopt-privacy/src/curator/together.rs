@@ -116,11 +116,12 @@ impl Curator {
         }
     }
 
-    /// Notes what was released, which all ranks have.
-    pub(super) fn note_release(&self, released: &[f64]) {
+    /// What was released, noted: all ranks have the same.
+    pub(super) fn noted(&self, released: Vec<f64>) -> Vec<f64> {
         if let Some(together) = &self.together {
-            together.note_numbers(released);
+            together.note_numbers(&released);
         }
+        released
     }
 
     /// The next records that the ledger has not handed out, of which the first rank tells the others.
