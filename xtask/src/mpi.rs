@@ -16,7 +16,10 @@ const NEEDED: [(&str, &str); 2] = [("mpicc", "-show"), ("mpirun", "--version")];
 pub(crate) fn run(root: &Path, long: bool) -> Result<(), String> {
     let missing = |(program, flag): &&(&str, &str)| {
         let mut command = Command::new(program);
-        command.arg(flag).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .arg(flag)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         !command.status().is_ok_and(|status| status.success())
     };
     if let Some((program, _)) = NEEDED.iter().find(missing) {
@@ -70,7 +73,11 @@ mod tests {
         let workspace = std::fs::read_to_string(root.join("Cargo.toml")).expect("a workspace");
         assert!(workspace.contains(&format!("exclude = [\"{PACKAGE}\"]")));
         let command = command(&root, &["test"]);
-        assert!(command.get_current_dir().is_some_and(|at| at.ends_with(PACKAGE)));
+        assert!(
+            command
+                .get_current_dir()
+                .is_some_and(|at| at.ends_with(PACKAGE))
+        );
     }
 
     /// A name that no test knows would ask for the short form in silence.

@@ -6,7 +6,9 @@ use dpopt::certify::{PrivateCertificateError, TuningError};
 use dpopt::data::tabular::TabularError;
 use dpopt::nonconvex::{PlanError, RunError};
 use dpopt::oracle::{AskError, DataError, EstimatorError};
-use dpopt::privacy::{AccountingError, CheckpointError, ExchangeError, LedgerError, Refused};
+use dpopt::privacy::{
+    AccountingError, CheckpointError, ExchangeError, LedgerError, Refused, TicketError,
+};
 
 use crate::exit::Exit;
 
@@ -168,7 +170,9 @@ impl CliError {
     /// What ended the ranks of a run, if that did.
     pub(crate) fn of_ranks(&self) -> Option<ExchangeError> {
         let of_refused = |refused: &Refused| match refused {
-            Refused::Exchange(error) => Some(*error),
+            Refused::Exchange(error) | Refused::Ticket(TicketError::Exchange(error)) => {
+                Some(*error)
+            }
             _ => None,
         };
         match self {

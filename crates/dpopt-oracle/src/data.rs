@@ -402,7 +402,7 @@ impl<R: Reorder> PrivateData<R> {
             (Some(_), Some(_)) => return Err(DataError::NoOrderOfParts),
             (Some(stored), None) => stored.put_in_order(seed),
             (None, Some(shard)) => {
-                joined::reorder(&mut self.records, shard, seed)?;
+                shard.reorder(&mut self.records, seed)?;
                 1
             }
             (None, None) => {

@@ -5,7 +5,10 @@ use std::ops::Range;
 use dpopt_privacy::Together;
 use zeroize::Zeroizing;
 
+use crate::data_error::DataError;
 use crate::positions::Positions;
+use crate::records::Reorder;
+use crate::seeded;
 
 /// Which of all records are here, and who has the others.
 #[derive(Clone)]
@@ -40,6 +43,30 @@ impl Here<'_> {
             Here::Same(positions) => positions.clone(),
             Here::Some(list) => Positions::Listed(list),
         }
+    }
+}
+
+impl Shard {
+    /// Has the positions of all ranks' records in a random order: those that are here stay here.
+    pub(crate) fn reorder(
+        &mut self,
+        records: &mut impl Reorder,
+        seed: u64,
+    ) -> Result<(), DataError> {
+        self.together.agree_on("the seed of the order", &seed)?;
+        let Own::Range(range) = &self.own else {
+            return Err(DataError::JoinedLate);
+        };
+        let all = seeded::order(self.total as usize, 1, seed);
+        let numbered = all.iter().zip(0u32..);
+        let here = numbered.filter(|(record, _)| range.contains(&(**record as usize)));
+        let (places, positions): (Vec<u32>, Vec<u32>) = here
+            .map(|(record, position)| (record - range.start as u32, position))
+            .unzip();
+        records.reorder(&places);
+        self.own = Own::Listed(positions);
+        records.place(&|i| self.own.slot(i));
+        Ok(())
     }
 }
 

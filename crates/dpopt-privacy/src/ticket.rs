@@ -4,10 +4,9 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
-use crate::exchange::Together;
+use crate::exchange::{ExchangeError, Together};
 use crate::lattice::{Bound, LatticeSum, SensitivityClaim};
 use crate::noise::RoundedGaussian;
-use crate::refused::Refused;
 use crate::replay::ReplayedReads;
 use crate::sample::Sample;
 use crate::selection::Rate;
@@ -65,8 +64,8 @@ impl Ticket<ForFirst> {
     ///
     /// # Errors
     /// [`TicketError::OtherBound`] and [`TicketError::OtherBlocks`] for a sum that was not
-    /// granted; [`Refused::Exchange`].
-    pub fn add_norm(&mut self, sum: LatticeSum) -> Result<(), Refused> {
+    /// granted; [`TicketError::Exchange`].
+    pub fn add_norm(&mut self, sum: LatticeSum) -> Result<(), TicketError> {
         let bound = self.terms.bound;
         let integers = sealed(sum, bound, self.sample.adjacency())?;
         let integers = whole(integers, self.terms.together.as_ref())?;
@@ -82,8 +81,8 @@ impl Ticket<ForChoice> {
     ///
     /// # Errors
     /// [`TicketError::OtherBound`] and [`TicketError::OtherBlocks`] for a sum that was not
-    /// granted; [`Refused::Exchange`].
-    pub fn add(&mut self, sum: LatticeSum, shift: &[f64]) -> Result<(), Refused> {
+    /// granted; [`TicketError::Exchange`].
+    pub fn add(&mut self, sum: LatticeSum, shift: &[f64]) -> Result<(), TicketError> {
         let bound = self.terms.bound;
         let integers = sealed(sum, bound, self.sample.adjacency())?;
         let integers = whole(integers, self.terms.together.as_ref())?;
@@ -99,6 +98,9 @@ impl Ticket<ForChoice> {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TicketError {
+    /// The ranks of the run can't go on together.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     /// Another curator granted it.
     #[error("this ticket was granted by another curator")]
     OtherCurator,
@@ -261,7 +263,7 @@ impl Hold {
 pub(crate) fn whole(
     mut integers: Zeroizing<Vec<i64>>,
     together: Option<&Together>,
-) -> Result<Zeroizing<Vec<i64>>, Refused> {
+) -> Result<Zeroizing<Vec<i64>>, ExchangeError> {
     if let Some(together) = together {
         together.sum("a sum", &mut integers)?;
     }

@@ -8,8 +8,7 @@ use super::PrivateData;
 use crate::data_error::DataError;
 use crate::oracle::OracleFacts;
 use crate::positions::Positions;
-use crate::records::{Records, Reorder};
-use crate::seeded;
+use crate::records::Records;
 use crate::shard::{Here, Own, Shard};
 
 impl<R: Records> PrivateData<R> {
@@ -124,29 +123,4 @@ impl<R: Records> PrivateData<R> {
             .into()),
         }
     }
-}
-
-/// Has the positions of all ranks' records in a random order: those that are here stay here.
-pub(super) fn reorder<R: Reorder>(
-    records: &mut R,
-    shard: &mut Shard,
-    seed: u64,
-) -> Result<(), DataError> {
-    shard.together.agree_on("the seed of the order", &seed)?;
-    let all = seeded::order(shard.total as usize, 1, seed);
-    let Own::Range(range) = &shard.own else {
-        return Err(DataError::JoinedLate);
-    };
-    let (mut positions, mut places) = (Vec::new(), Vec::new());
-    for (position, &record) in all.iter().enumerate() {
-        if range.contains(&(record as usize)) {
-            positions.push(position as u32);
-            places.push(record - range.start as u32);
-        }
-    }
-    records.reorder(&places);
-    shard.own = Own::Listed(positions);
-    let own = &shard.own;
-    records.place(&|i| own.slot(i));
-    Ok(())
 }

@@ -31,7 +31,10 @@ pub(crate) fn as_rank(together: Together, cases: impl Fn() -> Table) -> Table {
 }
 
 /// The tables of all ranks.
-#[allow(dead_code, reason = "one of those that share this file has ranks of its own")]
+#[allow(
+    dead_code,
+    reason = "one of those that share this file has ranks of its own"
+)]
 pub(crate) fn on(ranks: usize, cases: impl Fn() -> Table + Sync) -> Vec<Table> {
     let cases = &cases;
     std::thread::scope(|scope| {

@@ -79,7 +79,7 @@ impl Curator {
             let (event, account, turn) = (&price.event, &price.account, self.turn);
             together.note(&format_args!("{event:?} {account:?} {turn} {bound:?}"));
         }
-        ticket::whole(own, self.together.as_ref())
+        Ok(ticket::whole(own, self.together.as_ref())?)
     }
 
     /// Refuses integers that are not the same on all ranks: those of a claim, which each has for all records.

@@ -642,7 +642,7 @@ fn a_choice_reads_what_it_was_granted_and_pays_once() {
     let wide = Bound::new(ClipNorm::new(2.0).unwrap(), 2).unwrap();
     assert!(matches!(
         ticket.add(LatticeSum::new(wide), &[]),
-        Err(Refused::Ticket(TicketError::OtherBound { .. }))
+        Err(TicketError::OtherBound { .. })
     ));
     for shift in [[50.0, 0.0], [0.0, 0.0], [f64::NAN, 40.0]] {
         let sum = sum(ticket.sample());
