@@ -17,10 +17,9 @@
 mod cases;
 #[path = "../../dpopt-oracle/tests/streams/ranks.rs"]
 mod ranks;
-mod saddles {
-    #[path = "../../../dpopt-minimax/tests/streams/cases.rs"]
-    pub(crate) mod cases;
-}
+#[path = "../../dpopt-minimax/tests/streams/cases.rs"]
+#[allow(clippy::pedantic, reason = "as above")]
+mod saddles;
 #[path = "../../dpopt-oracle/tests/streams/table.rs"]
 mod table;
 
@@ -80,7 +79,7 @@ fn run(together: Together, words: &[&str]) -> Done {
             table.assert_is(MINIMA);
         }
         ["saddles"] => {
-            let table = ranks::as_rank(together.clone(), || saddles::cases::all(NonZeroUsize::MIN));
+            let table = ranks::as_rank(together.clone(), || saddles::all(NonZeroUsize::MIN));
             table.assert_is(SADDLES);
         }
         ["differ", what] => differ(&together, what)?,

@@ -30,7 +30,9 @@ pub enum MpiError {
     #[error("MPI was started before in this process, or was ended")]
     Started,
     /// It can't be called from any thread.
-    #[error("this MPI can only be called from the thread that started it; it has to serialise the calls of several")]
+    #[error(
+        "this MPI can only be called from the thread that started it; it has to serialise the calls of several"
+    )]
     Threads,
 }
 

@@ -30,9 +30,13 @@ fn limit(words: &mut Vec<std::ffi::OsString>) -> Result<Duration, String> {
     if words.get(1).is_none_or(|word| word != FLAG) {
         return Ok(LIMIT);
     }
-    let given = words.get(2).and_then(|word| word.to_str()?.parse::<u64>().ok());
+    let given = words
+        .get(2)
+        .and_then(|word| word.to_str()?.parse::<u64>().ok());
     let seconds = given.filter(|seconds| *seconds > 0);
-    let seconds = seconds.ok_or(format!("{FLAG}: a whole number of seconds, at least 1, is needed"))?;
+    let seconds = seconds.ok_or(format!(
+        "{FLAG}: a whole number of seconds, at least 1, is needed"
+    ))?;
     words.drain(1..3);
     Ok(Duration::from_secs(seconds))
 }

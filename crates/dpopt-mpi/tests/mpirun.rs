@@ -49,7 +49,12 @@ fn both(output: &Output) -> String {
 
 #[test]
 fn every_solver_releases_the_recorded_bits() {
-    for (ranks, what) in [(2, "streams"), (4, "streams"), (2, "saddles"), (4, "saddles")] {
+    for (ranks, what) in [
+        (2, "streams"),
+        (4, "streams"),
+        (2, "saddles"),
+        (4, "saddles"),
+    ] {
         let (fine, said) = ran(ranks, &[what]);
         assert!(fine, "{ranks} ranks, {what}: {said}");
         assert_eq!(said.matches("done").count(), ranks, "{said}");
@@ -122,7 +127,9 @@ fn is_alive(process: u32) -> bool {
 }
 
 fn kill(process: u32) {
-    let killed = Command::new("kill").args(["-9", &process.to_string()]).status();
+    let killed = Command::new("kill")
+        .args(["-9", &process.to_string()])
+        .status();
     // It may have ended by itself.
     let _ = killed.unwrap();
 }
@@ -180,7 +187,11 @@ fn a_killed_rank_ends_all_and_the_books_have_what_was_released() {
         assert!(gone < GONE, "{gone:?}");
         slowest = slowest.max(gone);
         // The most that one of the ranks has seen.
-        let of = |rank: usize| said.lines().filter(|line| *line == format!("made {rank}")).count();
+        let of = |rank: usize| {
+            said.lines()
+                .filter(|line| *line == format!("made {rank}"))
+                .count()
+        };
         let made = (0..3).map(of).max().unwrap() as f64;
         inside += u64::from(!said.contains("done"));
         if !ledger.exists() {
@@ -191,12 +202,21 @@ fn a_killed_rank_ends_all_and_the_books_have_what_was_released() {
         books.reclaim().unwrap();
         let used = books.state().unwrap().used;
         let drawn = used - paid;
-        assert!(drawn >= made * COST * (1.0 - 1e-9), "kill {number}: {drawn} for {made}");
+        assert!(
+            drawn >= made * COST * (1.0 - 1e-9),
+            "kill {number}: {drawn} for {made}"
+        );
         // And little more: two draws, of which one was not used.
-        assert!(drawn <= made * COST + 2.0 * DRAW + 1e-9, "kill {number}: {drawn} for {made}");
+        assert!(
+            drawn <= made * COST + 2.0 * DRAW + 1e-9,
+            "kill {number}: {drawn} for {made}"
+        );
         paid = used;
     }
-    println!("{} kills, {inside} of them in a run; gone after {slowest:?} at most", kills());
+    println!(
+        "{} kills, {inside} of them in a run; gone after {slowest:?} at most",
+        kills()
+    );
     assert!(inside >= kills() / 2);
 }
 
@@ -251,7 +271,10 @@ impl Place {
     fn refused(&self, ranks: usize, words: &str, why: &str) {
         let output = self.run(ranks, words);
         let said = both(&output);
-        assert!(!output.status.success() && output.stdout.is_empty(), "{said}");
+        assert!(
+            !output.status.success() && output.stdout.is_empty(),
+            "{said}"
+        );
         assert!(said.contains(why), "{why}: {said}");
         assert!(!self.0.path().join("b.jsonl").exists() && !self.0.path().join("o").exists());
     }
@@ -290,25 +313,47 @@ fn what_ranks_can_not_share_is_refused_and_nothing_is_charged() {
     let place = Place::new(3);
     let with = "--schema s.toml --ledger b.jsonl --budget 5 --out o --epsilon 1";
     let all = [
-        ("train --data part-0.csv", "is one file, and there are 4 ranks"),
-        ("train --data part-*.csv", "3 files match part-*.csv, and there are 4 ranks"),
+        (
+            "train --data part-0.csv",
+            "is one file, and there are 4 ranks",
+        ),
+        (
+            "train --data part-*.csv",
+            "3 files match part-*.csv, and there are 4 ranks",
+        ),
         ("train --data part-{rank}.csv", "part-3.csv"),
         ("train --data -", "standard input is that of one process"),
     ];
     for (words, why) in all {
         place.refused(4, &format!("{words} {with}"), why);
     }
-    place.refused(4, "train --data part-*.csv --out o --ledger b.jsonl --budget 5", "");
+    place.refused(
+        4,
+        "train --data part-*.csv --out o --ledger b.jsonl --budget 5",
+        "",
+    );
     // A part without records.
     place.put("part-3.csv", "x,y\n");
-    place.refused(4, &format!("train --data part-*.csv {with}"), "rank 3: error: part-*.csv: no records");
+    place.refused(
+        4,
+        &format!("train --data part-*.csv {with}"),
+        "rank 3: error: part-*.csv: no records",
+    );
     // How many records there are is secret, and nobody said how many to plan with.
     let secret = format!("train --data part-*.csv --adjacency add-remove {with}");
-    place.refused(4, &secret, "--public-records: required with --adjacency add-remove");
+    place.refused(
+        4,
+        &secret,
+        "--public-records: required with --adjacency add-remove",
+    );
     place.put("part-3.csv", "x,y\n1,no\n2,yes\n");
     let other = format!("train --data part-*.csv --public-records 7 {with}");
     place.refused(4, &other, "7 records declared");
-    place.refused(2, "tune --data part-*.csv --schema s.toml", "only `train` runs on several ranks");
+    place.refused(
+        2,
+        "tune --data part-*.csv --schema s.toml",
+        "only `train` runs on several ranks",
+    );
     let dry = format!("train --data part-*.csv --dry-run {with}");
     place.refused(4, &dry, "a plan is shown by one process");
 }
@@ -321,16 +366,25 @@ fn ranks_with_other_words_are_told() {
     let program = env!("CARGO_BIN_EXE_dpopt-mpi");
     let words = |schema: &str, epsilon: &str| {
         let words = format!("train --data part-*.csv --schema {schema} --epsilon {epsilon}");
-        words.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        words
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     for other in [words("s.toml", "2"), words("other.toml", "1")] {
         let mut command = Command::new("mpirun");
         command.args(["--oversubscribe", "--allow-run-as-root", "-n", "1", program]);
-        command.args(words("s.toml", "1")).args([":", "-n", "1", program]).args(other);
+        command
+            .args(words("s.toml", "1"))
+            .args([":", "-n", "1", program])
+            .args(other);
         let output = command.current_dir(place.0.path()).output().unwrap();
         let said = both(&output);
         assert!(!output.status.success(), "{said}");
-        assert!(said.contains("the ranks do not agree on the command"), "{said}");
+        assert!(
+            said.contains("the ranks do not agree on the command"),
+            "{said}"
+        );
     }
     // The same words, and another file of that name on one of two machines.
     for (rank, name) in ["a", "b"].iter().enumerate() {
@@ -343,11 +397,24 @@ fn ranks_with_other_words_are_told() {
         std::fs::copy(place.0.path().join(schema), folder.join("s.toml")).unwrap();
     }
     let mut command = Command::new("mpirun");
-    command.args(["--oversubscribe", "--allow-run-as-root", "-n", "1", "--wdir", "a", program]);
+    command.args([
+        "--oversubscribe",
+        "--allow-run-as-root",
+        "-n",
+        "1",
+        "--wdir",
+        "a",
+        program,
+    ]);
     command.args(words("s.toml", "1"));
-    command.args([":", "-n", "1", "--wdir", "b", program]).args(words("s.toml", "1"));
+    command
+        .args([":", "-n", "1", "--wdir", "b", program])
+        .args(words("s.toml", "1"));
     let output = command.current_dir(place.0.path()).output().unwrap();
     let said = both(&output);
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("the ranks do not agree on the schema"), "{said}");
+    assert!(
+        said.contains("the ranks do not agree on the schema"),
+        "{said}"
+    );
 }

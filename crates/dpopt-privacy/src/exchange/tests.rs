@@ -1,4 +1,5 @@
 //! Ranks that are threads: what they agree on, and how a run ends.
+#![expect(clippy::disallowed_methods, reason = "how long ranks wait is tested")]
 
 use std::time::{Duration, Instant};
 

@@ -230,6 +230,26 @@ fn every_kind_of_release_is_that_of_one_process() {
     }
 }
 
+/// Three rounds of seven words and the sum.
+#[test]
+fn a_release_is_four_rounds() {
+    let found = on(2, |together| {
+        let mut curator = simulated(&together);
+        curator
+            .reserve(&Spend::Fixed(Event::gaussian(z())))
+            .unwrap();
+        let before = together.traffic();
+        let ticket = curator
+            .grant(Which::All, Body::of(RECORDS), bound(), z())
+            .unwrap();
+        let sum = sum(ticket.sample(), &own(Some(&together)));
+        curator.redeem(ticket, sum).unwrap();
+        let after = together.traffic();
+        (after.rounds - before.rounds, after.words - before.words)
+    });
+    assert_eq!(found, vec![(4, 3 * 7 + 3); 2]);
+}
+
 /// The key of a protected run is one for all ranks, and another for each run.
 #[test]
 fn protected_ranks_have_one_key_and_release_the_same() {
