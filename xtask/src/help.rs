@@ -40,6 +40,9 @@ usage: cargo xtask <command>
   python [--torch [VENV]]
              the Python package, built and tested in an environment of its own with pinned packages; with --torch its
              wrapper of PyTorch and its stubs too, in a second environment (gigabytes) or in VENV
+  mpi [--long]
+             the crate of ranks over MPI, built by itself and tested on two to four ranks, with a few kills; with --long
+             200 of them. Says so where there is no MPI
   wheel      the Python package as a wheel for every interpreter from 3.10 on
   kills      1,000 runs on a shared ledger killed at random times and 900 at chosen operations on the disk: the
              ledger never says less than was released, and a killed run loses little

@@ -21,6 +21,7 @@ mod fuzz;
 mod groups;
 mod help;
 mod kills;
+mod mpi;
 mod peers;
 mod python;
 mod report;
@@ -47,6 +48,8 @@ fn main() -> ExitCode {
         ["groups", folder] => groups::run(&repository_root(), folder),
         ["report"] => report::run(&repository_root(), "chromium"),
         ["report", chromium] => report::run(&repository_root(), chromium),
+        ["mpi"] => mpi::run(&repository_root(), false),
+        ["mpi", "--long"] => mpi::run(&repository_root(), true),
         ["kills"] => kills::run(&repository_root()),
         ["verify-rates", options @ ..] => {
             theory::run(&repository_root(), "release", "verify_rates", options)

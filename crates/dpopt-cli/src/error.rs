@@ -6,7 +6,9 @@ use dpopt::certify::{PrivateCertificateError, TuningError};
 use dpopt::data::tabular::TabularError;
 use dpopt::nonconvex::{PlanError, RunError};
 use dpopt::oracle::{AskError, DataError, EstimatorError};
-use dpopt::privacy::{AccountingError, CheckpointError, LedgerError, Refused};
+use dpopt::privacy::{
+    AccountingError, CheckpointError, ExchangeError, LedgerError, Refused, TicketError,
+};
 
 use crate::exit::Exit;
 
@@ -79,6 +81,9 @@ pub(crate) enum CliError {
     /// A release or a statement was refused.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// The ranks of the command can't go on together.
+    #[error(transparent)]
+    Ranks(#[from] ExchangeError),
     /// A run broke off.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -159,6 +164,34 @@ impl CliError {
             LedgerError::Accounting(_) => Self::OtherFilter(refusal),
             LedgerError::Exhausted { .. } => Self::CannotPay(refusal),
             other => Self::Ledger(other),
+        }
+    }
+
+    /// What ended the ranks of a run, if that did.
+    pub(crate) fn of_ranks(&self) -> Option<ExchangeError> {
+        let of_refused = |refused: &Refused| match refused {
+            Refused::Exchange(error) | Refused::Ticket(TicketError::Exchange(error)) => {
+                Some(*error)
+            }
+            _ => None,
+        };
+        match self {
+            Self::Ranks(error)
+            | Self::Data {
+                source: DataError::Exchange(error),
+                ..
+            }
+            | Self::Ledger(LedgerError::Exchange(error)) => Some(*error),
+            Self::Refused(refused)
+            | Self::Estimator(EstimatorError::Refused(refused))
+            | Self::Run(
+                RunError::Refused(refused)
+                | RunError::Ask(AskError::Refused(refused))
+                | RunError::Estimator(EstimatorError::Refused(refused)),
+            ) => of_refused(refused),
+            Self::BrokeOff(error) | Self::SharesSpent(error, _) => error.of_ranks(),
+            Self::AfterRun(errors) => errors.first().and_then(Self::of_ranks),
+            _ => None,
         }
     }
 

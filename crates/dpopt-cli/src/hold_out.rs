@@ -5,13 +5,14 @@ use std::num::NonZeroUsize;
 use clap::Args;
 use dpopt::data::tabular::{Label, Schema};
 use dpopt::nonconvex::Budget;
-use dpopt::oracle::{DataError, PrivateData, PublicOrder};
-use dpopt::privacy::{Adjacency, Curator, Delta, Epsilon, Guarantee, Refused};
+use dpopt::oracle::{DataError, PrivateData};
+use dpopt::privacy::{Adjacency, Delta, Epsilon, Guarantee};
 
 use crate::args;
 use crate::error::CliError;
 use crate::evaluated::{Evaluated, HeldOutRecords, Planned};
 use crate::fit::Fit;
+use crate::ranks;
 
 /// Flags of a hold-out.
 #[derive(Debug, Clone, Copy, Args)]
@@ -181,7 +182,7 @@ impl HoldOutArgs {
         let held = held(holdout, records);
         let seed = match self.holdout_seed {
             Some(seed) => seed,
-            None => PublicOrder::draw_seed().map_err(Refused::from)?,
+            None => ranks::draw_seed()?,
         };
         let parts = data.set_aside(held, seed);
         let (data, held) = parts.map_err(|error| no_parts(holdout, error, records))?;
@@ -214,7 +215,7 @@ impl HeldOut {
     ) -> Result<Evaluated, CliError> {
         let planned = self.plan(schema.label(), Epsilon::new(run.epsilon())?, run.delta())?;
         let plan = planned.of_model(fit, point, self.data.row_norm())?;
-        let curator = Curator::protected(self.data.adjacency())?;
+        let curator = ranks::curator(self.data.adjacency())?;
         // There is no ledger to settle with.
         let released = planned.release(&plan, &self.data, (fit, point), (curator, threads))?;
         let records = self.data.public_records();

@@ -20,6 +20,7 @@ use crate::args::{self, SolverArg};
 use crate::certified::Certified;
 use crate::error::CliError;
 use crate::names::hint;
+use crate::ranks;
 use crate::statement::spent_in_words;
 
 /// The flag of shares where there is a table, and where there is none.
@@ -457,7 +458,7 @@ impl Wanted {
             // The records' own shares are those of a sample.
             let excess = sampled_excess(&ready.shares, sizes.records, SHARES_FAIL);
             ready.certify = Some((of, excess));
-            let mut curator = Curator::protected(data.adjacency())?;
+            let mut curator = ranks::curator(data.adjacency())?;
             curator.promise(&[plan.spend(), of.spend()])?;
             return Ok((ready, plan, Some(curator)));
         }
@@ -470,7 +471,7 @@ impl Wanted {
         }
         // How much noise there is in how many releases is fixed before the shares are known.
         limits.exact_steps = Some(first.steps());
-        let curator = Curator::protected(data.adjacency())?;
+        let curator = ranks::curator(data.adjacency())?;
         let mut after = vec![first.spend()];
         after.extend(certify.map(|of| of.spend()));
         let released = before.release(data, groups.count(), curator, &after);

@@ -5,10 +5,10 @@ use std::str::FromStr;
 use clap::Args;
 use dpopt::nonconvex::{SOLVERS, names};
 use dpopt::oracle::{PrivateData, PublicOrder};
-use dpopt::privacy::Refused;
 
 use crate::args::AnySolver;
 use crate::error::CliError;
+use crate::ranks;
 
 /// Flag of the order.
 #[derive(Debug, Clone, Copy, Args)]
@@ -79,7 +79,7 @@ impl OrderArgs {
         let seed = match self.order_seed {
             Some(OrderSeed::TableOrder) => return Ok(data),
             Some(OrderSeed::Seed(seed)) => seed,
-            None => PublicOrder::draw_seed().map_err(Refused::from)?,
+            None => ranks::draw_seed()?,
         };
         data.in_random_order(seed)
             .map_err(|error| CliError::flag("--order-seed", error.to_string()))

@@ -4,13 +4,15 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::tell::is_silent;
+
 /// The bar, or nothing.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
     /// `times`: whether it may show how much time is left.
     pub(crate) fn new(steps: u64, wanted: bool, times: bool) -> Self {
-        let visible = wanted && std::io::stderr().is_terminal();
+        let visible = wanted && !is_silent() && std::io::stderr().is_terminal();
         let target = if visible {
             ProgressDrawTarget::stderr()
         } else {

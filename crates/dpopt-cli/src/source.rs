@@ -11,6 +11,7 @@ use dpopt::oracle::{ExamplesOnDisk, PublicData};
 use crate::error::CliError;
 use crate::input::Input;
 use crate::paths::same_file;
+use crate::ranks;
 
 const TRAIN: &[u8] = include_bytes!("../data/census-income-sample.csv.gz");
 const TEST: &[u8] = include_bytes!("../data/census-income-sample-test.csv.gz");
@@ -24,6 +25,8 @@ pub(crate) struct Source {
     pub(crate) schema: Schema,
     /// Whether --label was given.
     relabelled: bool,
+    /// What stands for the files of all ranks.
+    named: Option<String>,
 }
 
 impl Source {
@@ -69,6 +72,7 @@ impl Source {
             test,
             schema,
             relabelled: label.is_some(),
+            named: None,
         })
     }
 
@@ -77,9 +81,19 @@ impl Source {
         in_place || self.data.as_ref().is_some_and(Input::is_a_file_of_rows)
     }
 
+    /// The files of all ranks have this name together.
+    pub(crate) fn named(self, path: Option<&Path>) -> Self {
+        let path = path.filter(|_| ranks::own().is_some());
+        Self {
+            named: path.map(|path| path.display().to_string()),
+            ..self
+        }
+    }
+
     /// Name of the training table.
     pub(crate) fn name(&self) -> String {
         match &self.data {
+            Some(_) if self.named.is_some() => self.named.clone().unwrap_or_default(),
             Some(data) => data.name(),
             None => "built-in sample of Census-Income".to_owned(),
         }

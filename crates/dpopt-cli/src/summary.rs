@@ -28,6 +28,7 @@ use crate::perceptron::Perceptron;
 use crate::population::{Claimed, Population};
 use crate::second_order::SecondOrder;
 use crate::statement::{AllRuns, Odometer, Statement, rounded_up, scientific};
+use crate::tell::is_silent;
 
 /// The parts of a summary.
 pub(crate) struct Summary<'a> {
@@ -245,6 +246,9 @@ impl Summary<'_> {
 
     /// Sentences and numbers for people.
     pub(crate) fn print(&self) -> Result<(), CliError> {
+        if is_silent() {
+            return Ok(());
+        }
         self.write(&mut io::stdout().lock())
             .map_err(CliError::Stdout)
     }
@@ -479,6 +483,9 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), CliError> {
 
 /// Prints text on standard output; a closed pipe is an error, not a panic.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    if is_silent() {
+        return Ok(());
+    }
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())
         .and_then(|()| out.flush())

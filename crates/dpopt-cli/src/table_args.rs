@@ -9,7 +9,8 @@ use crate::artefacts::FILES;
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::ledger::LedgerArgs;
-use crate::paths::Paths;
+use crate::paths::{Paths, STDIN};
+use crate::ranks;
 use crate::source::Source;
 
 /// Why a draft is not trained with.
@@ -92,9 +93,16 @@ impl TableArgs {
 
     /// Where the records come from, and what is public of them. `test`: a test set.
     pub(crate) fn source(&self, test: Option<Input>) -> Result<Source, CliError> {
-        let records = self.data.as_deref().or(self.file.as_deref());
+        let named = self.data.as_deref().or(self.file.as_deref());
+        let records = named
+            .map(|path| ranks::own_file("--data", path))
+            .transpose()?;
         let labels = self.labels.as_deref();
-        let records = records.map(|path| self.input(path, labels, ["--data", "--labels"]));
+        let labels = labels
+            .map(|path| ranks::own_file("--labels", path))
+            .transpose()?;
+        let input = |path| self.input(path, labels.as_deref(), ["--data", "--labels"]);
+        let records = records.as_deref().map(input);
         Source::check(
             records.transpose()?,
             self.schema.as_deref(),
@@ -102,6 +110,16 @@ impl TableArgs {
             self.label.as_deref(),
             self.positive.as_deref(),
         )
+        .map(|source| source.named(named))
+    }
+
+    /// Refuses records that several ranks can't share.
+    pub(crate) fn check_ranks(&self) -> Result<(), CliError> {
+        let named = self.data.as_deref().or(self.file.as_deref());
+        let sample = "the built-in sample is for one process: name a file for each rank";
+        ranks::refuse("--data", named.is_none(), sample)?;
+        let stdin = named == Some(Path::new(STDIN));
+        ranks::refuse("--data", stdin, "standard input is that of one process")
     }
 
     /// Refuses a draft, unless it was accepted.

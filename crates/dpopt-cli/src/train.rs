@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dpopt::data::tabular::Groups;
 use dpopt::nonconvex::{Budget, Stop};
-use dpopt::privacy::{Adjacency, Checkpoint, Curator, Delta, Epsilon};
+use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon};
 
 use crate::args::{self, AnySolver, SolverArg};
 use crate::artefacts::{MODEL, OutDir};
@@ -44,6 +44,7 @@ use crate::order::OrderArgs;
 use crate::outputs::{Outputs, json_text};
 use crate::paths::STDIN;
 use crate::population::PopulationArgs;
+use crate::ranks;
 use crate::rescue::Rescue;
 use crate::second_order::SecondOrder;
 use crate::statement::Statement;
@@ -147,6 +148,18 @@ impl TrainArgs {
             .check()
     }
 
+    /// Refuses what several ranks can't do.
+    fn check_ranks(&self) -> Result<(), CliError> {
+        self.table.check_ranks()?;
+        let resumes = self.checkpoints.resume().is_some();
+        ranks::refuse(
+            "--resume",
+            resumes,
+            "a run that goes on is made by one process",
+        )?;
+        ranks::refuse("--dry-run", self.dry_run, "a plan is shown by one process")
+    }
+
     /// Refuses records that stay in their file for what needs them in memory.
     fn check_memory(&self, in_a_file: bool, solver: AnySolver) -> Result<(), CliError> {
         if !in_a_file || !(self.how.projects() || solver.needs_memory()) {
@@ -167,6 +180,8 @@ impl TrainArgs {
 pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let clock = Stopwatch::start();
     // Public things first.
+    ranks::agree_on("the command", &format_args!("{args:?}"))?;
+    args.check_ranks()?;
     args.check_paths()?;
     check_kept("run", &args.ledger, (args.out.as_deref(), args.json))?;
     if !args.adjacency.record_count_is_public() && args.public_records.is_none() {
@@ -182,7 +197,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         let flags = ["--test", "--test-labels"];
         args.table.input(path, args.test_labels.as_deref(), flags)
     });
-    let source = args.table.source(test.transpose()?)?;
+    let source = args.table.source(test.transpose()?);
+    let source = ranks::all_of("the files were opened", source)?;
+    ranks::agree_on("the schema", &format_args!("{:?}", source.schema))?;
     let fit = args.fit(&source.schema)?;
     let groups = args.objective.groups(&source.schema)?;
     let wanted = args
@@ -219,7 +236,14 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         return shown.map(|()| Exit::Done);
     }
     let prepare = |path| OutDir::prepare(path, args.force);
-    let mut out = args.out.as_deref().map(prepare).transpose()?;
+    // The first rank writes.
+    let first = ranks::is_first();
+    let mut out = args
+        .out
+        .as_deref()
+        .filter(|_| first)
+        .map(prepare)
+        .transpose()?;
     if args.how.projects() {
         args.checkpoints.refuse(
             "a projected run starts at the origin and its points before the last are not those of the table",
@@ -232,7 +256,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         Some(_) => fit,
     };
     args.checkpoints.check(args.force)?;
-    let mut ledger = Shared::check(&args.ledger, args.adjacency, checkpoint.as_ref())?;
+    let mut ledger = match first {
+        true => Shared::check(&args.ledger, args.adjacency, checkpoint.as_ref())?,
+        false => None,
+    };
     let (test, test_groups) = source.test(groups.as_ref())?.unzip();
     let interrupt = Interrupt::listen()?;
 
@@ -245,6 +272,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         Some(groups) => grouped_data(how, &source, groups)?,
         None => private_data(how, &source)?,
     };
+    let data = ranks::joined(data, &source.name(), args.public_records)?;
     let start = checkpoint.as_ref().map(Checkpoint::point);
     let shared = match &ledger {
         Some(Shared::Open(file)) => Some((file.epsilon(), file.delta())),
@@ -338,7 +366,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
 
     let mut curator = match released {
         Some(curator) => curator,
-        None => Curator::protected(data.adjacency())?,
+        None => ranks::curator(data.adjacency())?,
     };
     let budget_file = match ledger {
         Some(ledger) => {
@@ -356,7 +384,11 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     };
     let saver = args
         .checkpoints
-        .saver(budget_file, chosen.plan.steps(), (&fit, &source.schema))
+        .saver(
+            budget_file.filter(|_| first),
+            chosen.plan.steps(),
+            (&fit, &source.schema),
+        )
         .map_err(|error| before.told(error))?;
     let first = fit.start(data.dim(), data.row_norm());
     let job = Job {

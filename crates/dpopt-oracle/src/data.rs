@@ -1,5 +1,6 @@
 //! Private data: records go in and do not come out.
 
+mod joined;
 mod set_aside;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +12,9 @@ use dpopt_privacy::{
 
 use crate::data_error::DataError;
 use crate::disk::{ExamplesOnDisk, Stored};
-use crate::positions::Positions;
 use crate::records::{Examples, Records, Reorder};
 use crate::seeded;
+use crate::shard::Shard;
 
 /// Records under protection.
 ///
@@ -52,6 +53,8 @@ pub struct PrivateData<R = Examples> {
     part: Option<Part>,
     /// Whether an estimator was made, whose curator may have handed out slices: then no order is drawn any more.
     asked: AtomicBool,
+    /// Where they are a part of those of several ranks.
+    shard: Option<Shard>,
 }
 
 impl PrivateData {
@@ -87,6 +90,7 @@ impl PrivateData {
             order: None,
             part: None,
             asked: AtomicBool::new(false),
+            shard: None,
         })
     }
 
@@ -155,6 +159,7 @@ impl PrivateData {
             order: None,
             part: None,
             asked: AtomicBool::new(false),
+            shard: None,
         })
     }
 
@@ -211,6 +216,7 @@ impl PrivateData {
             order: self.order,
             part: self.part,
             asked: AtomicBool::new(false),
+            shard: self.shard.clone(),
         })
     }
 
@@ -252,6 +258,7 @@ impl<R: Records> PrivateData<R> {
             order: None,
             part: None,
             asked: AtomicBool::new(false),
+            shard: None,
         })
     }
 
@@ -301,6 +308,7 @@ impl<R: Records> PrivateData<R> {
     /// curator can be exchanged.
     pub(crate) fn check_curator(&self, curator: &Curator) -> Result<(), Refused> {
         self.asked.store(true, Ordering::Relaxed);
+        self.check_ranks(curator)?;
         match curator.mode() {
             Mode::Protected => Ok(()),
             _ if self.made_up => Ok(()),
@@ -325,6 +333,7 @@ impl<R: Records> PrivateData<R> {
             order: None,
             part: None,
             asked: AtomicBool::new(false),
+            shard: None,
         }
     }
 
@@ -356,11 +365,11 @@ impl<R: Records> PrivateData<R> {
         self.stored.as_deref()
     }
 
-    /// Positions of all records; their number is private under add/remove.
-    pub(crate) fn everything(&self) -> Positions<'static> {
-        match self.stored() {
-            Some(stored) => Positions::Range(0..stored.len()),
-            None => Positions::Range(0..self.records.len()),
+    /// How many records there are on all ranks; private under add/remove.
+    pub(crate) fn everything(&self) -> u64 {
+        match &self.shard {
+            Some(shard) => shard.total,
+            None => self.here() as u64,
         }
     }
 }
@@ -377,7 +386,8 @@ impl<R: Reorder> PrivateData<R> {
     /// slices of records in another order than it handed out ([`dpopt_privacy::PoolError::OtherNumbering`]).
     ///
     /// # Errors
-    /// [`DataError::NoOrder`] under add/remove; [`DataError::InOrder`] for a second time; [`DataError::OrderTooLate`] after an estimator was made.
+    /// [`DataError::NoOrder`] under add/remove; [`DataError::InOrder`] for a second time; [`DataError::OrderTooLate`] after an estimator was made;
+    /// [`DataError::NoOrderOfParts`] for files on several ranks, and [`DataError::Exchange`] for another seed on one of them.
     pub fn in_random_order(mut self, seed: u64) -> Result<Self, DataError> {
         if let Some(PublicOrder { seed, .. }) = self.order {
             return Err(DataError::InOrder { seed });
@@ -388,9 +398,14 @@ impl<R: Reorder> PrivateData<R> {
         if *self.asked.get_mut() {
             return Err(DataError::OrderTooLate);
         }
-        let run = match &mut self.stored {
-            Some(stored) => stored.put_in_order(seed),
-            None => {
+        let run = match (&mut self.stored, &mut self.shard) {
+            (Some(_), Some(_)) => return Err(DataError::NoOrderOfParts),
+            (Some(stored), None) => stored.put_in_order(seed),
+            (None, Some(shard)) => {
+                shard.reorder(&mut self.records, seed)?;
+                1
+            }
+            (None, None) => {
                 let len = self.records.len();
                 self.records.reorder(&seeded::order(len, 1, seed));
                 1

@@ -1,7 +1,7 @@
 //! Why private data could not be set up.
 
 use dpopt_linalg::MapError;
-use dpopt_privacy::{Adjacency, MAX_RECORDS};
+use dpopt_privacy::{Adjacency, ExchangeError, MAX_RECORDS};
 
 /// Private data could not be set up. None of these depends on a record; under add/remove
 /// [`DataError::TooManyRecords`] tells that there are more than 2^32 of them.
@@ -68,6 +68,19 @@ pub enum DataError {
     /// Records in a file are read in runs, and no part of them is held out.
     #[error("records are held out in memory, and these are in a file")]
     HoldOutInAFile,
+    /// Files on several ranks have no order of runs in common.
+    #[error(
+        "records in files on several ranks are read in their own order, and these are; put them in order in memory"
+    )]
+    NoOrderOfParts,
+    /// Records join those of other ranks before anything is done with them.
+    #[error(
+        "records that were joined, ordered, split or asked before can't join those of other ranks"
+    )]
+    JoinedLate,
+    /// The ranks can't go on together.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     /// Records in a file are not projected.
     #[error("a projection is made of records in memory, and these are in a file")]
     InAFile,

@@ -32,6 +32,11 @@ pub enum AskError {
         "under zero-out adjacency a row of zeros stands for no record, and this query may not vanish on it"
     )]
     ZeroRows,
+    /// What each record contributes depends on its position among all, which records of one's own kind on several ranks don't know.
+    #[error(
+        "these records are a part of those of several ranks and don't know their positions among all, on which this query depends (Records::place)"
+    )]
+    UnknownPositions,
     /// Records that stay in a file could not be read, or the file was changed. Which of them, and what they hold, has no part
     /// in it.
     #[error("{path}: the records can't be read ({kind}); nothing was released and nothing charged")]
@@ -40,6 +45,12 @@ pub enum AskError {
         path: String,
         /// What kind of error the system reported; [`std::io::ErrorKind::InvalidData`] for a file that is damaged or was changed.
         kind: std::io::ErrorKind,
+    },
+    /// The parts of the ranks don't make up the records: nobody has this position, or several have.
+    #[error("position {position} is not at one rank")]
+    NotOneOwner {
+        /// The position.
+        position: u64,
     },
     /// The terms of a pass over single records are out of range.
     #[error(transparent)]

@@ -24,6 +24,7 @@ mod public;
 pub mod query;
 mod records;
 mod seeded;
+mod shard;
 mod threads;
 
 pub use data::{PrivateData, PublicData};

@@ -34,6 +34,13 @@ pub trait Records: Sync {
     fn slot(&self, i: usize) -> usize {
         i
     }
+
+    /// From here on the record at `i` says that it is at `slot_of(i)` among all records. A body that can't say so gives back false, and no
+    /// query whose contribution depends on positions is asked of a part of it.
+    fn place(&mut self, slot_of: &dyn Fn(usize) -> usize) -> bool {
+        let _ = slot_of;
+        false
+    }
 }
 
 /// Records that can be put in another order.
@@ -304,6 +311,12 @@ impl Records for Examples {
             Slots::From(first) => first + i,
             Slots::Listed(list) => list.get(i).map_or(i, |&slot| slot as usize),
         }
+    }
+
+    fn place(&mut self, slot_of: &dyn Fn(usize) -> usize) -> bool {
+        let slots = (0..self.len()).map(|i| slot_of(i) as u32).collect();
+        self.slots = Slots::Listed(slots);
+        true
     }
 }
 

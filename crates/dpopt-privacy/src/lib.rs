@@ -14,6 +14,7 @@
 //! | the best of several candidates or runs, a quantile, a threshold | [`selection`] |
 //! | a running sum of releases with less noise | [`PrefixNoise`], [`Curator::prefix`] |
 //! | noise without floating-point decisions | [`noise`] |
+//! | records on several machines | [`exchange`] |
 //!
 //! # A release
 //! ```
@@ -46,6 +47,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod curator;
+pub mod exchange;
 mod guarantee;
 mod lattice;
 pub mod ledger;
@@ -82,6 +84,7 @@ pub use dpopt_accounting::{
     Odometer, Rho, SamplingRate, StepCounts, UnitError, UnknownAccountant, accounting, calibrate,
     filter, mu_for,
 };
+pub use exchange::{Exchange, ExchangeError, Together};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{
     BlockFactors, BlockWork, Bound, Factors, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS,

@@ -3,6 +3,7 @@
 use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
+use crate::exchange::ExchangeError;
 use crate::guarantee::Mode;
 use crate::lattice::LatticeError;
 use crate::ledger::LedgerError;
@@ -135,6 +136,9 @@ pub enum Refused {
     /// The noise can't be drawn.
     #[error(transparent)]
     Noise(#[from] NoiseError),
+    /// The ranks of the run can't go on together.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     /// The selection can't be made.
     #[error(transparent)]
     Selection(#[from] SelectionError),

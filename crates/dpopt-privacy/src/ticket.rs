@@ -4,6 +4,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
+use crate::exchange::{ExchangeError, Together};
 use crate::lattice::{Bound, LatticeSum, SensitivityClaim};
 use crate::noise::RoundedGaussian;
 use crate::replay::ReplayedReads;
@@ -63,10 +64,11 @@ impl Ticket<ForFirst> {
     ///
     /// # Errors
     /// [`TicketError::OtherBound`] and [`TicketError::OtherBlocks`] for a sum that was not
-    /// granted.
+    /// granted; [`TicketError::Exchange`].
     pub fn add_norm(&mut self, sum: LatticeSum) -> Result<(), TicketError> {
         let bound = self.terms.bound;
         let integers = sealed(sum, bound, self.sample.adjacency())?;
+        let integers = whole(integers, self.terms.together.as_ref())?;
         let norm = bound.norm_in_steps(&integers, &[]);
         // Norms of sums are below 2^62.
         push(&mut self.terms.norms, norm.min(1 << 62) as i64);
@@ -79,10 +81,11 @@ impl Ticket<ForChoice> {
     ///
     /// # Errors
     /// [`TicketError::OtherBound`] and [`TicketError::OtherBlocks`] for a sum that was not
-    /// granted.
+    /// granted; [`TicketError::Exchange`].
     pub fn add(&mut self, sum: LatticeSum, shift: &[f64]) -> Result<(), TicketError> {
         let bound = self.terms.bound;
         let integers = sealed(sum, bound, self.sample.adjacency())?;
+        let integers = whole(integers, self.terms.together.as_ref())?;
         let norm = bound.norm_in_steps(&integers, shift);
         // Norms of sums are below 2^62; shifted ones may be longer, and cutting them off moves no
         // two further apart.
@@ -95,6 +98,9 @@ impl Ticket<ForChoice> {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TicketError {
+    /// The ranks of the run can't go on together.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     /// Another curator granted it.
     #[error("this ticket was granted by another curator")]
     OtherCurator,
@@ -195,6 +201,8 @@ pub struct ForChoice {
     pub(crate) rate: Rate,
     /// The norms, negative, in steps. **Secret**.
     pub(crate) scores: Vec<i64>,
+    /// The ranks that sums are added over.
+    pub(crate) together: Option<Together>,
 }
 
 /// A search for the first short norm.
@@ -206,6 +214,8 @@ pub struct ForFirst {
     pub(crate) threshold: f64,
     /// In steps. **Secret**.
     pub(crate) norms: Vec<i64>,
+    /// The ranks that sums are added over.
+    pub(crate) together: Option<Together>,
 }
 
 impl Drop for ForFirst {
@@ -249,7 +259,18 @@ impl Hold {
     }
 }
 
-/// The integers of a sum, if it is one that was granted.
+/// The sum over all ranks, where there are several.
+pub(crate) fn whole(
+    mut integers: Zeroizing<Vec<i64>>,
+    together: Option<&Together>,
+) -> Result<Zeroizing<Vec<i64>>, ExchangeError> {
+    if let Some(together) = together {
+        together.sum("a sum", &mut integers)?;
+    }
+    Ok(integers)
+}
+
+/// The integers of a sum, if it is one that was granted: those of the records of this rank.
 pub(crate) fn sealed(
     sum: LatticeSum,
     granted: Bound,

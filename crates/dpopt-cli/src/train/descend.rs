@@ -18,6 +18,7 @@ use crate::fit::Fit;
 use crate::interrupt::Interrupt;
 use crate::objective::{Dual, Ready, Uncertified};
 use crate::progress::Progress;
+use crate::ranks;
 use crate::trace::Recorder;
 
 /// Watches a run: keeps what was released, writes checkpoints, moves the bar, stops on a signal.
@@ -39,7 +40,7 @@ impl Observer for Watcher<'_> {
         self.record.add(release, self.plan);
         self.progress.step();
         self.saver.on_release(release);
-        if self.interrupt.asked() {
+        if ranks::any(self.interrupt.asked()) {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

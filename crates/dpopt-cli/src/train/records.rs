@@ -5,6 +5,7 @@ use dpopt::oracle::{Cell, PrivateData};
 use dpopt::privacy::{Adjacency, ClipNorm};
 
 use crate::error::CliError;
+use crate::ranks;
 use crate::source::Source;
 
 /// What the flags say of the records.
@@ -34,7 +35,8 @@ pub(super) fn private_data(how: Reading, source: &Source) -> Result<PrivateData,
     let labels = source.schema.label().largest_code();
     if let Some(examples) = source.on_disk(how.in_place)? {
         let label_bound = ClipNorm::new(labels).map_err(dpopt::oracle::EstimatorError::from)?;
-        let data = PrivateData::on_disk(examples, how.adjacency, how.public_records);
+        let declared = ranks::declared_here(how.adjacency, how.public_records);
+        let data = PrivateData::on_disk(examples, how.adjacency, declared);
         let data = data.map_err(|source_error| CliError::Data {
             path: source.name(),
             source: source_error,
@@ -61,7 +63,7 @@ fn in_memory(
         table.labels,
         row_norm,
         how.adjacency,
-        how.public_records,
+        ranks::declared_here(how.adjacency, how.public_records),
     )
     .map_err(problem)?;
     Ok(data.with_label_bound(label_bound))

@@ -14,6 +14,7 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon, NoiseMultiplier, PrefixKind};
 
+use crate::ranks;
 use crate::table::{Hash, Table};
 
 const RECORDS: u64 = 2_100;
@@ -213,8 +214,11 @@ impl Cases<'_> {
             Err(error) => panic!("{name} under {}: {error}", self.adjacency),
         };
         let declared = (self.adjacency == Adjacency::AddRemove).then_some(RECORDS);
-        let data = PrivateData::made_up_of(records(), self.adjacency, declared).unwrap();
-        let curator = Curator::simulated(self.adjacency, SEED);
+        let records = records();
+        let own = records[ranks::rows(records.len())].to_vec();
+        let data = PrivateData::made_up_of(own, self.adjacency, declared).unwrap();
+        let data = ranks::joined(data);
+        let curator = ranks::curator(Curator::simulated(self.adjacency, SEED));
         let blocks = plan.blocks().unwrap();
         let joint = Joint::new(Prices, blocks.scale).unwrap();
         let means = PrivateMean::new(&data, joint, curator).unwrap();

@@ -8,15 +8,28 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 
 mod cases;
+#[path = "../../../dpopt-oracle/tests/streams/ranks.rs"]
+mod ranks;
 #[path = "../../../dpopt-oracle/tests/streams/table.rs"]
 mod table;
 
 use std::num::NonZeroUsize;
 
+const RECORDED: &str = include_str!("../data/streams.tsv");
+
 #[test]
 fn every_solver_releases_the_recorded_stream_on_any_number_of_threads() {
     for threads in [1, 2] {
         let table = cases::all(NonZeroUsize::new(threads).unwrap());
-        table.assert_is(include_str!("../data/streams.tsv"));
+        table.assert_is(RECORDED);
+    }
+}
+
+#[test]
+fn several_ranks_release_the_recorded_stream() {
+    for ranks in [1, 2, 4] {
+        for table in ranks::on(ranks, || cases::all(NonZeroUsize::MIN)) {
+            table.assert_is(RECORDED);
+        }
     }
 }

@@ -18,6 +18,7 @@ use dpopt_nonconvex::{
 use dpopt_oracle::{Batch, Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, PrefixKind};
 
+use crate::ranks;
 use crate::table::{Hash, Table};
 
 const RECORDS: u64 = 2_100;
@@ -433,7 +434,7 @@ impl Cases<'_> {
     }
 
     fn curator(&self) -> Curator {
-        Curator::simulated(self.adjacency, SEED)
+        ranks::curator(Curator::simulated(self.adjacency, SEED))
     }
 
     fn facts(&self, dim: usize) -> PublicFacts {
@@ -457,9 +458,13 @@ impl Cases<'_> {
             labels.push(if b + 0.11 * next() > -0.1 { 1.0 } else { -1.0 });
         }
         let declared = (self.adjacency == Adjacency::AddRemove).then_some(RECORDS);
+        let own = ranks::rows(labels.len());
+        let rows = rows[own.start * dim..own.end * dim].to_vec();
         let design = Design::dense(dim, rows).unwrap();
         let bound = ClipNorm::new(1.0).unwrap();
-        PrivateData::made_up(design, labels, bound, self.adjacency, declared).unwrap()
+        let labels = labels[own].to_vec();
+        let data = PrivateData::made_up(design, labels, bound, self.adjacency, declared);
+        ranks::joined(data.unwrap())
     }
 }
 

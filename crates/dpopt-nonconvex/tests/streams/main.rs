@@ -8,6 +8,8 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
 
 mod cases;
+#[path = "../../../dpopt-oracle/tests/streams/ranks.rs"]
+mod ranks;
 #[path = "../../../dpopt-oracle/tests/streams/table.rs"]
 mod table;
 
@@ -29,5 +31,14 @@ fn every_plan_of_the_library_has_a_stream() {
     for plan in dpopt_nonconvex::LIBRARY {
         let own = |line: &str| line.starts_with(&format!("{}, ", plan.name));
         assert!(RECORDED.lines().any(own), "{}", plan.name);
+    }
+}
+
+#[test]
+fn several_ranks_release_the_recorded_stream() {
+    for ranks in [1, 2, 4] {
+        for table in ranks::on(ranks, || cases::all(NonZeroUsize::MIN)) {
+            table.assert_is(RECORDED);
+        }
     }
 }

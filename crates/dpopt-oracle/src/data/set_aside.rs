@@ -1,12 +1,15 @@
 //! Records in two parts that no one record is in both of.
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 
 use dpopt_privacy::Part;
 
 use super::PrivateData;
 use crate::data_error::DataError;
+use crate::records::Records as _;
 use crate::seeded;
+use crate::shard::{Own, Shard};
 
 impl PrivateData {
     /// These records in two parts: all but `held`, and `held` of them, whose positions are drawn from a public seed
@@ -19,7 +22,8 @@ impl PrivateData {
     ///
     /// # Errors
     /// [`DataError::NoHoldOut`] under add/remove; [`DataError::HoldOut`] unless both parts have records; [`DataError::HoldOutInAFile`];
-    /// [`DataError::InOrder`] and [`DataError::OrderTooLate`] as for an order; [`DataError::SetAside`] of records that are such a part.
+    /// [`DataError::InOrder`] and [`DataError::OrderTooLate`] as for an order; [`DataError::SetAside`] of records that are such a part;
+    /// [`DataError::Exchange`] for another split on one of several ranks.
     pub fn set_aside(mut self, held: u64, seed: u64) -> Result<(Self, Self), DataError> {
         if !self.adjacency.record_count_is_public() {
             return Err(DataError::NoHoldOut(self.adjacency));
@@ -41,21 +45,46 @@ impl PrivateData {
         if held == 0 || held >= records {
             return Err(DataError::HoldOut { held, records });
         }
+        if let Some(shard) = &self.shard {
+            let split = format_args!("{held} {seed}");
+            shard.together.agree_on("who is held out", &split)?;
+        }
         let mut order = seeded::order(records as usize, 1, seed);
         let mut rest = order.split_off(held as usize);
         // Each part in the order of the table.
         order.sort_unstable();
         rest.sort_unstable();
         let [left, held_out] = Part::of_split(records, held, seed);
-        let part = |positions: &[u32], part| Self {
-            records: self.records.only(positions),
-            stored: None,
-            adjacency: self.adjacency,
-            public_records: positions.len() as u64,
-            made_up: self.made_up,
-            order: None,
-            part: Some(part),
-            asked: AtomicBool::new(false),
+        let own = self.shard.as_ref().map(|shard| &shard.own);
+        let part = |positions: &[u32], part| {
+            let (places, shard) = match (&self.shard, own) {
+                (Some(shard), Some(own)) => {
+                    let (places, numbers) = own.among(positions);
+                    let of_part = Shard {
+                        together: shard.together.clone(),
+                        total: positions.len() as u64,
+                        own: Own::Listed(numbers),
+                        placed: true,
+                    };
+                    (Cow::Owned(places), Some(of_part))
+                }
+                _ => (Cow::Borrowed(positions), None),
+            };
+            let mut records = self.records.only(&places);
+            if let Some(of_part) = &shard {
+                records.place(&|i| of_part.own.slot(i));
+            }
+            Self {
+                records,
+                shard,
+                stored: None,
+                adjacency: self.adjacency,
+                public_records: positions.len() as u64,
+                made_up: self.made_up,
+                order: None,
+                part: Some(part),
+                asked: AtomicBool::new(false),
+            }
         };
         Ok((part(&rest, left), part(&order, held_out)))
     }
@@ -67,7 +96,6 @@ mod tests {
     use dpopt_privacy::{Adjacency, ClipNorm};
 
     use super::*;
-    use crate::records::Records as _;
 
     fn data(records: usize, adjacency: Adjacency) -> PrivateData {
         let rows = (0..records).map(|i| i as f64).collect();

@@ -31,6 +31,9 @@ pub(crate) trait Stored<R>: Send + Sync {
     /// has is public.
     fn put_in_order(&mut self, seed: u64) -> usize;
 
+    /// The first of these records is at this position among those of all ranks.
+    fn place_from(&mut self, first: usize);
+
     /// The sum of what `add` adds for the records at `positions`. `face` has the public bounds and no records; so many
     /// `threads` compute, and as many read ahead of them.
     ///
@@ -53,6 +56,10 @@ impl<S: Blocks> Stored<Examples> for S {
 
     fn put_in_order(&mut self, seed: u64) -> usize {
         Blocks::put_in_order(self, seed)
+    }
+
+    fn place_from(&mut self, first: usize) {
+        Blocks::place_from(self, first);
     }
 
     fn pass(

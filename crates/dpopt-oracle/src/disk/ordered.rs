@@ -18,6 +18,8 @@ pub(super) struct Ordered {
     pub(super) rows: Rows,
     /// None: that of the file.
     order: Option<Order>,
+    /// The position of the first row among the records of all ranks.
+    first: usize,
 }
 
 /// Two permutations, each the other's inverse: 8 bytes for each row.
@@ -28,7 +30,11 @@ struct Order {
 
 impl Ordered {
     pub(super) fn as_they_come(rows: Rows) -> Self {
-        Self { rows, order: None }
+        Self {
+            rows,
+            order: None,
+            first: 0,
+        }
     }
 }
 
@@ -56,6 +62,10 @@ impl Blocks for Ordered {
         run
     }
 
+    fn place_from(&mut self, first: usize) {
+        self.first = first;
+    }
+
     /// None for all of them, and for a sample: which records are drawn does not depend on how they are numbered.
     fn rows_at(&self, positions: &Positions<'_>) -> Option<Vec<u32>> {
         let (order, range) = match (&self.order, positions) {
@@ -76,12 +86,39 @@ impl Blocks for Ordered {
     fn reader(&self) -> Box<dyn ReadBlock + '_> {
         let reader = self.rows.reader();
         match &self.order {
+            None if self.first > 0 => Box::new(Shifted {
+                reader,
+                by: self.first,
+            }),
             None => reader,
             Some(order) => Box::new(Placed {
                 reader,
                 place_of: &order.place_of,
             }),
         }
+    }
+}
+
+/// Notes of rows that were read where they stand among those of all ranks.
+struct Shifted<'a> {
+    reader: Box<dyn ReadBlock + 'a>,
+    by: usize,
+}
+
+impl ReadBlock for Shifted<'_> {
+    fn read(
+        &mut self,
+        k: usize,
+        wanted: &Wanted<'_>,
+        examples: &mut Examples,
+    ) -> Result<(), AskError> {
+        self.reader.read(k, wanted, examples)?;
+        let (_, _, slots) = examples.buffers();
+        match slots {
+            Slots::From(first) => *first += self.by,
+            Slots::Listed(list) => list.iter_mut().for_each(|slot| *slot += self.by as u32),
+        }
+        Ok(())
     }
 }
 

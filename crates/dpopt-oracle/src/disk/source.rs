@@ -28,6 +28,9 @@ pub(crate) trait Blocks: Send + Sync {
     /// Has positions in a random order of runs of neighbours, and within each; gives the public length of a run.
     fn put_in_order(&mut self, seed: u64) -> usize;
 
+    /// What goes by position goes by that of all ranks: the first row's is this.
+    fn place_from(&mut self, first: usize);
+
     /// The rows at these positions, increasing, where they are not the rows of these numbers.
     fn rows_at(&self, positions: &Positions<'_>) -> Option<Vec<u32>>;
 

@@ -61,6 +61,8 @@ impl Blocks for &'static Medium {
         1
     }
 
+    fn place_from(&mut self, _: usize) {}
+
     fn rows_at(&self, _: &Positions<'_>) -> Option<Vec<u32>> {
         None
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use dpopt_privacy::{
     Adjacency, Body, Bound, ClipNorm, Curator, FixedBlocks, LatticeSum, NoiseMultiplier, PoolError,
-    Prefix, Sample, Ticket, Which,
+    Prefix, Refused, Sample, Ticket, Which,
 };
 
 use super::{
@@ -110,12 +110,16 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             | Offers::SMOOTHED
             | Offers::DIRECTIONAL;
         let (dim, records) = (loss.dim(data.records()), data.public_records());
+        let facts = OracleFacts::new(dim, records, data.adjacency(), offers)
+            .with_constants(constants.lipschitz, constants.smoothness)
+            .with_hessian_frobenius(constants.hessian_frobenius)
+            .with_blocks(loss.blocks(data.records()))
+            .with_domain(loss.domain().as_ref());
+        if let Err(error) = data.agree_on(&facts) {
+            return Err((Refused::from(error).into(), Box::new(curator)));
+        }
         Ok(Self {
-            facts: OracleFacts::new(dim, records, data.adjacency(), offers)
-                .with_constants(constants.lipschitz, constants.smoothness)
-                .with_hessian_frobenius(constants.hessian_frobenius)
-                .with_blocks(loss.blocks(data.records()))
-                .with_domain(loss.domain().as_ref()),
+            facts,
             data,
             loss,
             threads: Threads::one(),
@@ -443,6 +447,9 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         if fixed && !adjacency.record_count_is_public() {
             return Err(PoolError::Adjacency { adjacency }.into());
         }
+        if fixed && !self.data.knows_positions() {
+            return Err(AskError::UnknownPositions);
+        }
         Ok(())
     }
 
@@ -464,8 +471,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         if let Which::Next(_) = over {
             self.books.open_pool()?;
         }
-        let all = self.data.everything().len() as u64;
-        let body = Body::declared(self.data.public_records(), all);
+        let body = Body::declared(self.data.public_records(), self.data.everything());
         Ok(body.numbered(self.data.numbering()))
     }
 
@@ -480,10 +486,13 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         // Asked once more where records are read: nothing passes this by.
         self.data.check_curator(self.books.curator())?;
         let (loss, records) = (&self.loss, self.data.records());
-        let (positions, nominal) = (Positions::of(sample), sample.denominator());
+        let nominal = sample.denominator();
+        let here = self.data.here_of(Positions::of(sample));
+        let positions = here.positions();
         let stored = self.data.stored();
-        // Blocks read from a file are not blocks of fixed positions.
-        let in_blocks = query.sums_in_blocks() && stored.is_none();
+        // Blocks read from a file are not blocks of fixed positions, and one that ends in the middle of a rank is two.
+        let whole = stored.is_none() && self.data.shard().is_none();
+        let in_blocks = query.sums_in_blocks() && whole;
         let blocks = sample.blocks().filter(|_| in_blocks);
         let empty = || empty(blocks);
         if let Some(stored) = stored {
@@ -533,6 +542,9 @@ impl<L: Differentiable> Oracle for PrivateMean<'_, L> {
 
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
         let dim = self.facts.dim;
+        if let Some(together) = self.data.together() {
+            question.note(together);
+        }
         Ok(match question {
             Question::Mean { of, over, noise } => {
                 let mean = self.release(&of, over, noise)?;

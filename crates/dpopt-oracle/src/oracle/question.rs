@@ -4,7 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 
-use dpopt_privacy::{ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Which};
+use dpopt_privacy::{
+    ClipNorm, Epsilon, NoiseMultiplier, Participation, PrefixKind, Together, Which,
+};
 
 use super::{Pass, Smoothing};
 use crate::query::{
@@ -170,6 +172,63 @@ pub enum Question<'a> {
 }
 
 impl Question<'_> {
+    /// Notes the points that it asks at, which all ranks have to have.
+    pub(crate) fn note(&self, together: &Together) {
+        let linear = |of: &Linear<'_>| {
+            together.note_numbers(of.point());
+            if let Some((segment, _)) = of.before() {
+                together.note_numbers(segment.from);
+            }
+        };
+        together.note(&self.kind());
+        match self {
+            Question::Mean { of, .. }
+            | Question::Averaged { of, .. }
+            | Question::Smoothed { of, .. }
+            | Question::Step { of, .. }
+            | Question::SmoothedStep { of, .. } => linear(of),
+            Question::Norm { of, shift, .. } => {
+                linear(of);
+                together.note_numbers(shift);
+            }
+            Question::LeastNorm { among, .. } => {
+                for (of, shift) in *among {
+                    linear(of);
+                    together.note_numbers(shift);
+                }
+            }
+            Question::Slopes { of, .. } => {
+                together.note_numbers(of.point);
+                of.directions.iter().for_each(|y| together.note_numbers(y));
+            }
+            Question::Hessian { of, .. } => together.note_numbers(of.point),
+            Question::Chain { of, .. } => {
+                together.note_numbers(of.direction);
+                of.links
+                    .iter()
+                    .for_each(|link| together.note_numbers(link.at()));
+            }
+            Question::HessianVector { of, .. } => {
+                together.note_numbers(of.point);
+                together.note_numbers(of.direction);
+            }
+            Question::Value { point, centre, .. } => {
+                together.note_numbers(point);
+                together.note_numbers(&[*centre]);
+            }
+            Question::ValueChange { of, .. } => {
+                together.note_numbers(of.from);
+                together.note_numbers(of.to);
+            }
+            Question::Directional { of, .. } => {
+                together.note_numbers(of.point);
+                together.note_numbers(of.direction);
+            }
+            Question::OpenPeriod(terms) => together.note(&format_args!("{terms:?}")),
+            Question::Pass { pass, .. } => together.note(&format_args!("{pass:?}")),
+        }
+    }
+
     /// The name of the kind, in the plural, for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {

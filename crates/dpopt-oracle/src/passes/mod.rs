@@ -4,6 +4,7 @@
 //! each step. This is the one operation of the crate that is no mean of a query; the privacy argument is in
 //! `docs/privacy/phased-sgd.md`.
 
+mod ranks;
 mod weights;
 
 #[cfg(test)]
@@ -11,7 +12,8 @@ mod tests;
 
 use dpopt_linalg::{norm, norm_upper};
 use dpopt_privacy::{
-    Adjacency, Body, ClipNorm, Curator, NoiseMultiplier, PoolError, SensitivityClaim, Which,
+    Adjacency, Body, ClipNorm, Curator, NoiseMultiplier, PoolError, Refused, SensitivityClaim,
+    Which,
 };
 
 use crate::data::PrivateData;
@@ -72,9 +74,11 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         }
         let constants = loss.constants_on(data.records());
         let (dim, records) = (loss.dim(data.records()), data.public_records());
+        let facts = OracleFacts::new(dim, records, adjacency, Offers::PASSES)
+            .with_constants(constants.lipschitz, constants.smoothness);
+        data.agree_on(&facts).map_err(Refused::from)?;
         Ok(Self {
-            facts: OracleFacts::new(dim, records, adjacency, Offers::PASSES)
-                .with_constants(constants.lipschitz, constants.smoothness),
+            facts,
             data,
             loss,
             books: Books::new(curator, records).resting_on(L::ARGUMENT),
@@ -208,16 +212,39 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         pass: &Pass<'_>,
         terms: &Terms,
         start: &[f64],
-        positions: &Positions<'_>,
-    ) -> Vec<f64> {
+        positions: Positions<'_>,
+    ) -> Result<Vec<f64>, AskError> {
+        let (mut point, mut average) = (start.to_vec(), start.to_vec());
+        match self.data.shard() {
+            Some(shard) => {
+                let with = (pass, terms, positions);
+                self.walk_over_ranks(shard, with, (&mut point, &mut average))?;
+            }
+            None => {
+                let all = positions.iter().zip(&terms.shares);
+                self.steps(pass, terms, all, (&mut point, &mut average));
+            }
+        }
+        for (average, start) in average.iter_mut().zip(start) {
+            *average -= start;
+        }
+        Ok(average)
+    }
+
+    /// Steps over records that are here, with their shares.
+    fn steps<'s>(
+        &self,
+        pass: &Pass<'_>,
+        terms: &Terms,
+        over: impl Iterator<Item = (usize, &'s f64)>,
+        (point, average): (&mut Vec<f64>, &mut [f64]),
+    ) {
         let records = self.data.records();
-        let mut point = start.to_vec();
-        let mut average = point.clone();
         let mut gradient = vec![0.0; self.facts.dim];
-        for (i, theta) in positions.iter().zip(&terms.shares) {
+        for (i, theta) in over {
             gradient.fill(0.0);
             let finished = guarded::<L, _>(|| {
-                self.loss.gradient(records.record(i), &point, &mut gradient);
+                self.loss.gradient(records.record(i), point, &mut gradient);
             });
             // The promise excludes this; nothing may stop or show all the same.
             if !(finished && gradient.iter().all(|g| g.is_finite())) {
@@ -226,15 +253,11 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
             for ((w, c), g) in point.iter_mut().zip(pass.centre).zip(&gradient) {
                 *w -= terms.decay * (*w - c) + pass.step_size * g;
             }
-            project(&mut point, pass.origin, pass.radius);
-            for (average, w) in average.iter_mut().zip(&point) {
+            project(point, pass.origin, pass.radius);
+            for (average, w) in average.iter_mut().zip(point.iter()) {
                 *average += theta * (w - *average);
             }
         }
-        for (average, start) in average.iter_mut().zip(start) {
-            *average -= start;
-        }
-        average
     }
 }
 
@@ -279,7 +302,7 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
         let next = Which::Next(pass.records);
         let curator = self.books.curator_mut();
         let ticket = curator.grant_claimed(next, body, &terms.claim, noise_multiplier)?;
-        let moved = self.walk(pass, &terms, &start, &Positions::of(ticket.sample()));
+        let moved = self.walk(pass, &terms, &start, Positions::of(ticket.sample()))?;
         let mut released = self.books.curator_mut().redeem_claimed(ticket, &moved)?;
         for (released, start) in released.iter_mut().zip(&start) {
             *released += start;
@@ -302,6 +325,9 @@ impl<L: ConvexSmooth> Oracle for OutputPerturbed<'_, L> {
     }
 
     fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
+        if let Some(together) = self.data.together() {
+            question.note(together);
+        }
         match question {
             Question::Pass { pass, noise } => Ok(Answer::Mean(self.release(&pass, noise)?)),
             other => Err(AskError::NotOffered { what: other.kind() }),

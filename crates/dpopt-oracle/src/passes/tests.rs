@@ -48,7 +48,7 @@ fn output<L: ConvexSmooth<Records = Examples> + Copy>(
     let perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
     let terms = perturbed.terms(pass).unwrap();
     let first = Positions::Range(0..pass.records as usize);
-    let moved = perturbed.walk(pass, &terms, pass.start, &first);
+    let moved = perturbed.walk(pass, &terms, pass.start, first).unwrap();
     (moved, terms.claim.sensitivity())
 }
 
@@ -195,7 +195,7 @@ fn long_points_move_by_no_more_than_claimed() {
         let perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
         let terms = perturbed.terms(pass).unwrap();
         let first = Positions::Range(0..pass.records as usize);
-        let moved = perturbed.walk(pass, &terms, pass.start, &first);
+        let moved = perturbed.walk(pass, &terms, pass.start, first).unwrap();
         (moved, terms.claim.sensitivity())
     };
     let m = 6;

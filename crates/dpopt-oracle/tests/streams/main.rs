@@ -10,6 +10,7 @@
 
 mod estimators;
 mod means;
+mod ranks;
 mod run;
 mod table;
 
@@ -17,13 +18,47 @@ use std::num::NonZeroUsize;
 
 use table::Table;
 
+const RECORDED: &str = include_str!("../data/streams.tsv");
+
 #[test]
 fn every_oracle_releases_the_recorded_stream_on_any_number_of_threads() {
     for threads in [1, 2] {
         let threads = NonZeroUsize::new(threads).unwrap();
-        let mut table = Table::default();
-        means::all(threads, &mut table);
-        estimators::all(threads, &mut table);
-        table.assert_is(include_str!("../data/streams.tsv"));
+        all(threads).assert_is(RECORDED);
     }
+}
+
+/// Networks in memory are added in blocks of positions by one process, and record by record by several, as from a file.
+#[test]
+fn several_ranks_release_the_recorded_stream() {
+    let network = |case: &str| case.starts_with("mlp") || case.contains("in memory, mlp");
+    for ranks in [1, 2, 4] {
+        for table in ranks::on(ranks, || all(NonZeroUsize::MIN)) {
+            table
+                .without(network)
+                .assert_is(&without(RECORDED, network));
+            table
+                .renamed(|case| {
+                    let of_file = case.contains("in memory, mlp");
+                    of_file.then(|| case.replace("in memory, mlp", "in a file, mlp"))
+                })
+                .assert_is(&only(RECORDED, |case| case.contains("in a file, mlp")));
+        }
+    }
+}
+
+fn all(threads: NonZeroUsize) -> Table {
+    let mut table = Table::default();
+    means::all(threads, &mut table);
+    estimators::all(threads, &mut table);
+    table
+}
+
+fn without(recorded: &str, leave: impl Fn(&str) -> bool) -> String {
+    only(recorded, |case| !leave(case))
+}
+
+fn only(recorded: &str, keep: impl Fn(&str) -> bool) -> String {
+    let lines = recorded.lines().filter(|line| keep(line));
+    lines.collect::<Vec<_>>().join("\n")
 }

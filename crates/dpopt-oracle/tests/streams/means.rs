@@ -12,6 +12,7 @@ use dpopt_privacy::{
     Adjacency, Epsilon, Participation, PrefixKind, SamplingRate, Slice, Spend, Which,
 };
 
+use crate::ranks;
 use crate::run::{
     ADJACENCIES, DIM, LOSS, RECORDS, Told, batch_name, clip, data, declared, labels, level, means,
     points, rows, stored, uniforms, with_selection, z,
@@ -384,10 +385,14 @@ fn losses(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
 
     let (side, rank) = (NonZeroUsize::new(3).unwrap(), NonZeroUsize::new(2).unwrap());
     let mut next = uniforms(3);
-    let matrices = (0..9 * RECORDS).map(|_| 0.5 * next()).collect();
-    let measured = (0..RECORDS).map(|_| 2.0 * next()).collect();
+    let matrices: Vec<_> = (0..9 * RECORDS).map(|_| 0.5 * next()).collect();
+    let measured: Vec<_> = (0..RECORDS).map(|_| 2.0 * next()).collect();
+    let own = ranks::rows(RECORDS);
+    let matrices = matrices[9 * own.start..9 * own.end].to_vec();
+    let measured = measured[own.clone()].to_vec();
     let measurements = Measurements::new(side, matrices, measured, clip(1.0), Some(clip(1.5)));
     let sensed = PrivateData::made_up_of(measurements.unwrap(), adjacency, declared(adjacency));
+    let sensed = sensed.map(ranks::joined);
     let sensing = MatrixSensing::new(Glm::Cauchy, rank, clip(2.0));
     of_loss(
         "matrix sensing",
@@ -402,8 +407,10 @@ fn losses(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
         column: (i / 2 % 4) as u32,
         value: 2.0 * next(),
     };
-    let entries = ObservedEntries::new(3, 4, (0..RECORDS).map(entry).collect(), Some(clip(1.5)));
+    let entries: Vec<_> = (0..RECORDS).map(entry).collect();
+    let entries = ObservedEntries::new(3, 4, entries[own.clone()].to_vec(), Some(clip(1.5)));
     let observed = PrivateData::made_up_of(entries, adjacency, declared(adjacency));
+    let observed = observed.map(ranks::joined);
     let factorization = MatrixFactorization::new(Glm::Cauchy, rank, clip(2.0));
     of_loss(
         "matrix factorization",
@@ -425,7 +432,9 @@ fn losses(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
             },
         )
     };
-    let any = PrivateData::made_up_of(rows(), adjacency, declared(adjacency)).unwrap();
+    let any = rows()[own].to_vec();
+    let any = PrivateData::made_up_of(any, adjacency, declared(adjacency)).unwrap();
+    let any = ranks::joined(any);
     of_loss("closure", &any, closure, threads, table);
 }
 
@@ -453,6 +462,9 @@ fn stores(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
     }
     let folder = tempfile::tempdir().unwrap();
     let labels: Vec<f32> = labels().into_iter().cycle().take(MANY).collect();
+    let own = ranks::rows(MANY);
+    let labels = labels[own.clone()].to_vec();
+    let own: Vec<u32> = own.map(|i| i as u32).collect();
     let network = Mlp::new(&[DIM, 4, 1], Activation::Tanh, Head::Squared).unwrap();
     for (name, design) in [
         ("dense rows", Design::dense(DIM, numbers.clone()).unwrap()),
@@ -464,6 +476,7 @@ fn stores(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
         ("sparse rows", sparse),
         ("one-hot rows", one_hot),
     ] {
+        let design = design.gathered(&own);
         let declared = (adjacency == Adjacency::AddRemove).then_some(MANY as u64);
         let path = folder.path().join(name);
         let writer = RowFileWriter::create(&path, &design, 1.0, "").unwrap();
@@ -474,6 +487,7 @@ fn stores(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
         let file = PrivateData::made_up_on_disk(rows, adjacency, declared).unwrap();
         let memory = PrivateData::made_up(design, labels.clone(), clip(1.0), adjacency, declared);
         for (data, place) in [(memory.unwrap(), "memory"), (file, "a file")] {
+            let data = ranks::joined(data);
             of_loss(
                 &format!("{name} in {place}"),
                 &data,

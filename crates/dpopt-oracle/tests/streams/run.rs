@@ -8,6 +8,7 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Epsilon, Event, NoiseMultiplier, Spend};
 
+use crate::ranks;
 use crate::table::{Hash, Table};
 
 pub(crate) const RECORDS: usize = 300;
@@ -91,7 +92,11 @@ pub(crate) fn declared(adjacency: Adjacency) -> Option<u64> {
 }
 
 pub(crate) fn stored(design: Design, labels: Vec<f32>, adjacency: Adjacency) -> PrivateData {
-    PrivateData::made_up(design, labels, clip(1.0), adjacency, declared(adjacency)).unwrap()
+    let own = ranks::rows(labels.len());
+    let at: Vec<u32> = own.clone().map(|i| i as u32).collect();
+    let (design, labels) = (design.gathered(&at), labels[own].to_vec());
+    let data = PrivateData::made_up(design, labels, clip(1.0), adjacency, declared(adjacency));
+    ranks::joined(data.unwrap())
 }
 
 pub(crate) fn data(adjacency: Adjacency) -> PrivateData {
@@ -103,7 +108,7 @@ pub(crate) fn data(adjacency: Adjacency) -> PrivateData {
 }
 
 pub(crate) fn curator(adjacency: Adjacency) -> Curator {
-    Curator::simulated(adjacency, SEED)
+    ranks::curator(Curator::simulated(adjacency, SEED))
 }
 
 pub(crate) fn means<L: Differentiable>(

@@ -54,6 +54,19 @@ impl Table {
         self.0.push(columns.join("\t"));
     }
 
+    /// Those of other cases.
+    #[allow(dead_code, reason = "one of the tests that share this file calls it")]
+    pub(crate) fn without(&self, leave: impl Fn(&str) -> bool) -> Self {
+        let kept = self.0.iter().filter(|line| !leave(line));
+        Self(kept.cloned().collect())
+    }
+
+    /// Those of which this gives another line.
+    #[allow(dead_code, reason = "as above")]
+    pub(crate) fn renamed(&self, rename: impl Fn(&str) -> Option<String>) -> Self {
+        Self(self.0.iter().filter_map(|line| rename(line)).collect())
+    }
+
     /// Panics with each line that is missing, new or changed, and with the whole table as it would be now.
     pub(crate) fn assert_is(&self, recorded: &str) {
         let lines = || recorded.lines().filter(|line| !line.starts_with('#'));

@@ -71,6 +71,9 @@ impl Curator {
         self.noting(|curator| {
             let z = noise_multiplier;
             let (priced, account) = curator.price_chain(slices, body, z)?;
+            if curator.together.is_some() {
+                super::grant::at_most(slices.iter().map(|slice| slice.len()).sum())?;
+            }
             let noise = curator.noise(ReplayedMechanism::Sum, z, bound)?;
             let event = Event::gaussian(z);
             curator.check(&event, &account)?;
@@ -120,6 +123,12 @@ impl Curator {
                 for (total, &x) in exact.iter_mut().zip(integers.iter()) {
                     *total += i128::from(x);
                 }
+            }
+            if curator.together.is_some() {
+                // The sum over all ranks fits 64 bits, whatever that of one does.
+                let own = Zeroizing::new(exact.iter().map(|&k| k as i64).collect());
+                let whole = curator.whole(own, &ticket.price, ticket.bound)?;
+                exact = Zeroizing::new(whole.iter().map(|&k| i128::from(k)).collect());
             }
             let release = Gaussian {
                 price: &ticket.price,

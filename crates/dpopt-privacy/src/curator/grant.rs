@@ -215,6 +215,7 @@ impl Curator {
                 ..
             } = &ticket.terms;
             let integers = ticket::sealed(sum, *bound, curator.adjacency)?;
+            let integers = curator.whole(integers, price, *bound)?;
             let release = Gaussian {
                 price,
                 mechanism: ReplayedMechanism::Sum,
@@ -263,6 +264,7 @@ impl Curator {
             ticket.hold.check(curator.now())?;
             let bound = ticket.terms.bound;
             let integers = ticket::sealed(sum, bound, curator.adjacency)?;
+            let integers = curator.whole(integers, &ticket.terms.price, bound)?;
             let release = Gaussian {
                 price: &ticket.terms.price,
                 mechanism: ReplayedMechanism::Norm,
@@ -303,7 +305,9 @@ impl Curator {
                 noise,
                 bound: claim.bound(),
             };
-            curator.release_integers(&release, &claim.integers(output))
+            let integers = claim.integers(output);
+            curator.same_on_all_ranks(&integers)?;
+            curator.release_integers(&release, &integers)
         })
     }
 
@@ -319,7 +323,7 @@ impl Curator {
         self.charge(&price.event, &price.account)?;
         let step = release.bound.step();
         let Some(seat) = &self.replay else {
-            return Ok(noise.release(&self.key, id, self.threads, exact, step)?);
+            return Ok(self.noted(noise.release(&self.key, id, self.threads, exact, step)?));
         };
         let exact: Vec<i128> = exact.iter().map(|&k| k.into()).collect();
         let mut noisy = exact.clone();
@@ -333,7 +337,7 @@ impl Curator {
             limit: self.sensitivity(release.mechanism, release.bound) / noise.scale(),
         };
         let noisy = seat.sum(facts, exact, noisy);
-        Ok(noisy.iter().map(|&k| of_steps(k, step)).collect())
+        Ok(self.noted(noisy.iter().map(|&k| of_steps(k, step)).collect()))
     }
 
     /// As [`Curator::price_of_any_size`], from no more records than a sum can hold.
@@ -682,7 +686,7 @@ fn within(slice: &Slice, records: u64) -> Range<u64> {
 }
 
 /// Refuses to draw from more records than a sum can hold.
-fn at_most(records: u64) -> Result<(), LatticeError> {
+pub(super) fn at_most(records: u64) -> Result<(), LatticeError> {
     if records > MAX_RECORDS {
         return Err(LatticeError::TooManyRecords {
             records,

@@ -16,6 +16,7 @@ mod reservation;
 mod sampling;
 mod select;
 mod simulate;
+mod together;
 mod tune;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::adjacency::Adjacency;
 use crate::event::Event;
+use crate::exchange::{ExchangeError, Together};
 use crate::guarantee::{Guarantee, Mode};
 use crate::ledger::{Ledger, LedgerError};
 use crate::noise::{Key, KeyedStream, Purpose, ReplayKeyForTests, StreamId, StreamIds};
@@ -81,6 +83,8 @@ pub struct Curator {
     threads: NonZeroUsize,
     /// In an audit: its place at the tape.
     replay: Option<Seat>,
+    /// The ranks that hold the records, where there are several.
+    together: Option<Together>,
 }
 
 /// Numbers curators: no other one of this process has the same.
@@ -124,6 +128,7 @@ impl Curator {
             allocated: Allocated::default(),
             threads: NonZeroUsize::MIN,
             replay: None,
+            together: None,
         }
     }
 
@@ -146,7 +151,7 @@ impl Curator {
     /// [`LedgerError::AdjacencyMismatch`] when the ledger is for another adjacency;
     /// [`LedgerError::Simulated`] for a simulation or a replay, whose releases nothing protects;
     /// [`LedgerError::TooLate`] when something was reserved, or another ledger attached, before, and in an inner run of
-    /// repeat-and-select.
+    /// repeat-and-select; [`LedgerError::Exchange`] on another rank than the first.
     pub fn with_ledger(mut self, mut ledger: Ledger) -> Result<Self, LedgerError> {
         ledger.check_adjacency(self.adjacency)?;
         if self.mode != Mode::Protected {
@@ -155,6 +160,14 @@ impl Curator {
         // An inner run is paid for by the curator that selects.
         if !self.reserved.is_empty() || self.ledger.is_some() || self.inner.is_some() {
             return Err(LedgerError::TooLate);
+        }
+        if let Some(rank) = self
+            .together
+            .as_ref()
+            .map(Together::rank)
+            .filter(|rank| *rank > 0)
+        {
+            return Err(ExchangeError::LedgerElsewhere { rank }.into());
         }
         ledger.state()?;
         self.ledger = Some(ledger);
@@ -269,11 +282,17 @@ impl Curator {
         }
         let mut reservation = Reservation::new(spend, self.adjacency)?;
         reservation.rests_on = argument;
-        if let Some(ledger) = &mut self.ledger {
-            let claimed = self.pool.as_ref().is_some_and(Pool::of_ledger);
-            let noise = reservation.noise();
-            reservation.in_ledger = Some(ledger.reserve(&reservation.event, &noise, claimed)?);
-        }
+        self.agree("what is reserved", &format_args!("{:?}", reservation.event))?;
+        let written = match &mut self.ledger {
+            Some(ledger) => {
+                let claimed = self.pool.as_ref().is_some_and(Pool::of_ledger);
+                let noise = reservation.noise();
+                let written = ledger.reserve(&reservation.event, &noise, claimed);
+                written.map(Some).map_err(Refused::from)
+            }
+            None => Ok(None),
+        };
+        reservation.in_ledger = self.on_all_ranks("the reservation was written", written)?;
         self.claims.extend(argument);
         if self.promised.front() == Some(&reservation.event) && argument.is_none() {
             self.promised.pop_front();
@@ -332,8 +351,7 @@ impl Curator {
         if self.pool.is_some() {
             return Err(PoolError::Twice.into());
         }
-        let ledger = self.ledger.as_mut().ok_or(PoolError::NoLedger)?;
-        let claimed = ledger.claim_records(name, count, records, numbering)?;
+        let claimed = self.claim_records(name, count, (records, numbering))?;
         pool.narrow(claimed, numbering);
         self.pool = Some(pool);
         Ok(())
@@ -346,7 +364,8 @@ impl Curator {
     pub fn knows_unread(&self) -> bool {
         let claimed = self.pool.as_ref().is_some_and(Pool::of_ledger);
         let ledger = self.ledger.as_ref();
-        self.inner.is_none() && ledger.is_none_or(|ledger| ledger.knows_unread(claimed))
+        let own = self.inner.is_none() && ledger.is_none_or(|ledger| ledger.knows_unread(claimed));
+        self.as_the_first_rank_knows(own)
     }
 
     /// The next `len` records of the pool.
@@ -394,9 +413,12 @@ impl Curator {
         if event != Event::NoOp {
             self.settled.push(event.clone());
         }
-        if let (Some(ledger), Some(id)) = (&mut self.ledger, reservation.in_ledger) {
-            ledger.settle(id, &event)?;
-        }
+        self.agree("what was spent", &format_args!("{event:?}"))?;
+        let written = match (&mut self.ledger, reservation.in_ledger) {
+            (Some(ledger), Some(id)) => ledger.settle(id, &event).map_err(Refused::from),
+            _ => Ok(()),
+        };
+        self.on_all_ranks("the run was settled", written)?;
         Ok(event)
     }
 
@@ -476,14 +498,25 @@ impl Curator {
     /// any noise is drawn.
     pub(crate) fn charge(&mut self, event: &Event, account: &Account) -> Result<(), Refused> {
         self.may_go_on()?;
+        self.agree(
+            "a release",
+            &format_args!("{event:?} {account:?} {}", self.turn),
+        )?;
         if *account == Account::Paid {
             self.turn += 1;
             return Ok(());
         }
         let paid = self.reservation.as_ref().and_then(|open| open.in_ledger);
         let place = find(&mut self.reservation, event, account, self.adjacency)?;
-        if let (Some(ledger), Some(id)) = (&mut self.ledger, paid) {
-            ledger.note_release(id, event, account)?;
+        let written = match (&mut self.ledger, paid) {
+            (Some(ledger), Some(id)) => ledger
+                .note_release(id, event, account)
+                .map_err(Refused::from),
+            _ => Ok(()),
+        };
+        match &self.together {
+            Some(together) => together.all_of("the release was charged", written)?,
+            None => written?,
         }
         place.take(event);
         self.allocated.pay(event);

@@ -233,6 +233,7 @@ impl Prefix {
                 return Err(TicketError::OtherPeriod.into());
             }
             let integers = ticket::sealed(sum, self.terms.bound, curator.adjacency)?;
+            let integers = ticket::whole(integers, curator.together.as_ref())?;
             self.step(slice, (payer, reads), &integers, curator)
         })
     }
@@ -284,7 +285,8 @@ impl Prefix {
             let exact = integers.iter().map(|&x| i128::from(x)).collect();
             *released = seat.step(*number, reads, exact, released.to_vec());
         }
-        Ok(released.iter().map(|&k| of_steps(k, step)).collect())
+        let released = released.iter().map(|&k| of_steps(k, step)).collect();
+        Ok(curator.noted(released))
     }
 
     /// What a step is taken over.

@@ -1,5 +1,7 @@
 //! Selections: which candidate is best, which queries are above a threshold, a quantile.
 
+use zeroize::{Zeroize as _, Zeroizing};
+
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::lattice::Bound;
@@ -11,7 +13,7 @@ use crate::selection::{
     self, AboveThreshold, Answer, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate,
     SelectionError, SensitiveQuantile, SensitiveScores, Split, Target, Terms,
 };
-use crate::ticket::{ForChoice, ForFirst, Ticket};
+use crate::ticket::{self, ForChoice, ForFirst, Ticket};
 use crate::units::Epsilon;
 use crate::which::{Account, Which};
 
@@ -92,10 +94,11 @@ impl Curator {
         kind: ReplayedMechanism,
         draw: impl FnOnce(&[i64], &mut KeyedStream) -> usize,
     ) -> Result<usize, Refused> {
+        let sums = ticket::whole(Zeroizing::new(scores.sums.clone()), self.together.as_ref())?;
         let mut stream = self.pay(&event)?;
-        let chosen = draw(&scores.sums, &mut stream);
+        let chosen = draw(&sums, &mut stream);
         let spread = scores.bound.spread_in_steps(scores.adjacency);
-        Ok(self.chosen(kind, event, epsilon, spread, &scores.sums, chosen))
+        Ok(self.chosen(kind, event, epsilon, spread, &sums, chosen))
     }
 
     /// Grants a selection among norms of sums within `bound` over all records, each with a public
@@ -119,6 +122,7 @@ impl Curator {
             curator.can_draw(bound)?;
             let event = Event::ExponentialMechanism { epsilon };
             let priced = curator.price(Which::All, body, event)?;
+            let together = curator.together.clone();
             curator.granted(priced, |price| ForChoice {
                 event: price.event,
                 bound,
@@ -126,6 +130,7 @@ impl Curator {
                 spread,
                 rate,
                 scores: Vec::new(),
+                together,
             })
         })
     }
@@ -258,7 +263,7 @@ impl Curator {
         (epsilon, split): (Epsilon, Split),
     ) -> Result<AboveThreshold, Refused> {
         let stream = self.pay(&charged)?;
-        let run = AboveThreshold::begin(terms, stream);
+        let run = AboveThreshold::begin(terms, stream, self.together.clone());
         let Some(seat) = &self.replay else {
             return Ok(run);
         };
@@ -295,12 +300,14 @@ impl Curator {
             curator.can_draw(bound)?;
             let event = Event::AboveThreshold { epsilon };
             let priced = curator.price(Which::All, body, event)?;
+            let together = curator.together.clone();
             curator.granted(priced, |price| ForFirst {
                 event: price.event,
                 bound,
                 epsilon,
                 threshold,
                 norms: Vec::new(),
+                together,
             })
         })
     }
@@ -367,8 +374,13 @@ impl Curator {
         self.same_adjacency(values.adjacency)?;
         let rate = Rate::new(epsilon, target.spread(values.adjacency))?;
         let event = Event::ExponentialMechanism { epsilon };
+        // Below 2^32 in all.
+        let counts: Vec<i64> = values.counts.iter().map(|&count| count as i64).collect();
+        let counts = ticket::whole(Zeroizing::new(counts), self.together.as_ref())?;
+        let counts: Zeroizing<Vec<u64>> =
+            Zeroizing::new(counts.iter().map(|&count| count as u64).collect());
         let mut stream = self.pay(&event)?;
-        let mut utilities = target.utilities(&values.counts);
+        let mut utilities = target.utilities(&counts);
         let widths = match base {
             BaseMeasure::Width => Some(values.bins.widths()),
             BaseMeasure::Bins => None,
@@ -377,7 +389,7 @@ impl Curator {
         let kind = ReplayedMechanism::Exponential;
         let spread = target.spread(values.adjacency);
         let bin = self.chosen(kind, event, epsilon, spread, &utilities, bin);
-        zeroize::Zeroize::zeroize(&mut utilities);
+        utilities.zeroize();
         Ok(values.bins.bin(bin))
     }
 
@@ -392,6 +404,9 @@ impl Curator {
         chosen: usize,
     ) -> usize {
         let Some(seat) = &self.replay else {
+            if let Some(together) = &self.together {
+                together.note(&chosen);
+            }
             return chosen;
         };
         let facts = Facts {

@@ -231,6 +231,7 @@ impl Curator {
         });
         inner.threads = self.threads;
         inner.replay.clone_from(&self.replay);
+        inner.together.clone_from(&self.together);
         inner
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::hash::ChainHash;
 use crate::accounting::AccountingError;
 use crate::adjacency::Adjacency;
+use crate::exchange::ExchangeError;
 use crate::filter::FilterKind;
 use crate::order::Numbering;
 
@@ -13,6 +14,9 @@ use crate::order::Numbering;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
+    /// The ranks of the run can't go on together.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     /// There is no such file; one that was in use is gone.
     #[error("ledger {}: there is no such file", path.display())]
     Missing {

@@ -25,7 +25,7 @@ const SEED_LABEL: &[u8; KEY_BYTES - 8] = b"dpopt simulation key v1 ";
 
 /// A secret from which all randomness of a run is derived.
 ///
-/// It can be neither cloned nor written out, its `Debug` shows only where it came from, and its
+/// It can be neither cloned nor written out (but for the other ranks of its own run: `docs/privacy/mpi.md`), its `Debug` shows only where it came from, and its
 /// bytes are overwritten when it is dropped. (Copies that the compiler leaves on the stack when
 /// a value moves are out of reach.)
 ///
@@ -81,6 +81,28 @@ impl Key {
             bytes,
             origin: self.origin,
             process: self.process,
+        }
+    }
+
+    /// Its bytes, for the other ranks of its run and nobody else. **Secret**.
+    pub(crate) fn words(&self) -> Zeroizing<[u64; 4]> {
+        let mut words = Zeroizing::new([0; KEY_BYTES / 8]);
+        for (word, bytes) in words.iter_mut().zip(self.bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        words
+    }
+
+    /// The key of another rank of the same run, in this process.
+    pub(crate) fn of_words(words: &[u64; 4], origin: KeyOrigin) -> Self {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
+        Self {
+            bytes,
+            origin,
+            process: std::process::id(),
         }
     }
 

@@ -5,11 +5,14 @@
 //! that they compare, four are not as private as was claimed: one releases the noisy value
 //! (Algorithm 3), one has too little noise on the queries (4), one has none (5), one never stops (6).
 
+use zeroize::Zeroizing;
+
 use super::SelectionError;
 use super::laplace::Laplace;
 use super::rate::Rate;
 use super::scores::{ScoreBound, SensitiveScores};
 use crate::adjacency::Adjacency;
+use crate::exchange::{ExchangeError, Together};
 use crate::lattice::{Bound, LatticeSum};
 use crate::noise::KeyedStream;
 use crate::noise::digits::BitSource;
@@ -76,12 +79,15 @@ pub struct AboveThreshold {
     process: u32,
     /// In an audit: its number on the tape.
     replay: Option<(Seat, u64)>,
+    /// The ranks that queries are added over.
+    together: Option<Together>,
 }
 
 impl AboveThreshold {
     /// Begins a run: draws the threshold's noise, once and for all.
-    pub(crate) fn begin(terms: Terms, mut stream: KeyedStream) -> Self {
+    pub(crate) fn begin(terms: Terms, mut stream: KeyedStream, together: Option<Together>) -> Self {
         Self {
+            together,
             terms,
             noisy_threshold: terms.noisy_threshold(&mut stream),
             given: 0,
@@ -111,7 +117,9 @@ impl AboveThreshold {
             });
         };
         let moves = Moves::of_scores(&query.bound, query.adjacency);
-        self.ask(i128::from(*value), moves)
+        let mut value = Zeroizing::new([*value]);
+        self.over_all_ranks(&mut *value)?;
+        self.ask(i128::from(value[0]), moves)
     }
 
     /// Whether the norm of a sum over all records, in whole lattice steps, rounded down, is above
@@ -122,7 +130,8 @@ impl AboveThreshold {
     pub fn ask_norm(&mut self, sum: LatticeSum) -> Result<Answer, SelectionError> {
         let opened = self.terms.moves.adjacency;
         let adjacency = sum.blocks().map_or(opened, |blocks| blocks.adjacency());
-        let (bound, integers) = sum.into_integers();
+        let (bound, mut integers) = sum.into_integers();
+        self.over_all_ranks(&mut integers)?;
         let moves = Moves::of_norms(&bound, adjacency);
         self.ask(bound.norm_in_steps(&integers, &[]), moves)
     }
@@ -131,6 +140,13 @@ impl AboveThreshold {
     pub(crate) fn ask_short(&mut self, norm: i64) -> Result<Answer, SelectionError> {
         let moves = self.terms.moves;
         self.ask(-i128::from(norm), moves)
+    }
+
+    fn over_all_ranks(&self, integers: &mut [i64]) -> Result<(), ExchangeError> {
+        match &self.together {
+            Some(together) => together.sum("a query", integers),
+            None => Ok(()),
+        }
     }
 
     /// How many more answers above the threshold the run can give.
@@ -161,6 +177,9 @@ impl AboveThreshold {
                 true => Answer::Above,
                 false => Answer::Below,
             };
+        }
+        if let Some(together) = &self.together {
+            together.note(&format_args!("{answer:?}"));
         }
         self.given += u32::from(answer == Answer::Above);
         Ok(answer)
@@ -447,7 +466,7 @@ mod tests {
 
     #[test]
     fn a_fork_gets_no_answers() {
-        let mut run = AboveThreshold::begin(terms(1, 1.0, 0, Split::Half), stream(79));
+        let mut run = AboveThreshold::begin(terms(1, 1.0, 0, Split::Half), stream(79), None);
         run.process ^= 1;
         let query = crate::selection::ScoreSum::new(ScoreBound::whole(1, 0, 1).unwrap());
         assert!(matches!(

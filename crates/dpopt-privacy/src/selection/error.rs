@@ -2,11 +2,15 @@
 //! how many there are only beyond 2^32.
 
 use crate::adjacency::Adjacency;
+use crate::exchange::ExchangeError;
 
 /// A selection was asked for something that it can't do. Nothing was released or charged.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectionError {
+    /// The ranks of the run can't go on together.
+    #[error(transparent)]
+    Exchange(#[from] ExchangeError),
     /// A selection needs something to select from.
     #[error("a selection needs at least one candidate")]
     NoCandidates,

@@ -1,0 +1,314 @@
+//! The `dpopt` command: private models from a CSV file, a schema and an epsilon.
+//!
+//! Each subcommand is a file of its own. Results go to standard output, warnings and errors to
+//! standard error; an error is one sentence. Exit codes are a table (`exit.rs`).
+#![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
+
+mod account;
+mod args;
+mod artefacts;
+mod attack;
+mod by_group;
+mod calibrate;
+mod certificate;
+mod certified;
+mod certify;
+mod check;
+mod checkpoints;
+mod choose;
+mod chosen;
+mod class_weights;
+mod classes;
+mod clock;
+mod convert;
+mod error;
+mod evaluate;
+mod evaluate_model;
+mod evaluated;
+mod exit;
+mod explain;
+mod export;
+mod field;
+mod fit;
+mod head;
+mod hold_out;
+mod input;
+mod interrupt;
+mod ledger;
+mod loss;
+mod model;
+mod names;
+mod no_bound;
+mod objective;
+mod order;
+mod outputs;
+mod paths;
+mod perceptron;
+mod plan;
+mod plans;
+mod population;
+mod predict;
+mod progress;
+mod ranks;
+mod report;
+mod rescue;
+mod schema;
+mod second_order;
+mod shell;
+mod sosp_args;
+mod source;
+mod statement;
+mod summary;
+mod table_args;
+mod tell;
+mod told;
+mod trace;
+mod train;
+mod tune;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
+use dpopt::privacy::{Exchange, Together};
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::tell::tell;
+
+/// Differentially private models of tabular data, with an honest statement of what they cost.
+#[derive(Debug, Parser)]
+#[command(name = "dpopt", version, propagate_version = true, after_help = Exit::help())]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Train a private model; without --data, on the built-in sample of Census-Income
+    Train(Box<train::TrainArgs>),
+    /// Choose privately among several ways to train, within one budget; without --data, on the built-in sample
+    Tune(Box<tune::TuneArgs>),
+    /// Show what a solver would do and how good theory says it would be; reads no data
+    Plan(plans::PlanCommand),
+    /// Compute the epsilon of releases, given by parameters or in a file of events
+    Account(account::AccountArgs),
+    /// Find the noise, the number of steps or the sampling rate that just meets a budget
+    Calibrate(calibrate::CalibrateArgs),
+    /// Draft a schema from a table (NOT PRIVATE: the draft holds what the records hold)
+    Schema(schema::SchemaArgs),
+    /// List the lines of a table that a schema does not foresee (NOT PRIVATE)
+    Check(check::CheckArgs),
+    /// Convert records to a file of rows, for data larger than memory
+    Convert(convert::ConvertArgs),
+    /// Apply a trained model to a table
+    Predict(predict::PredictArgs),
+    /// Evaluate a trained model of two classes on private records: accuracy, AUC, log loss and tables, with intervals
+    Evaluate(evaluate_model::EvaluateArgs),
+    /// Certify a trained model on private records: how long the gradient is, and whether the Hessian bends down
+    Certify(certify::CertifyArgs),
+    /// Say what a trained model promises and to whom, for those who did not train it; as a model card, too
+    Explain(explain::ExplainArgs),
+    /// Write a trained model for those who don't have dpopt: flat JSON, or ONNX
+    Export(export::ExportArgs),
+    /// Print the script that lets a shell complete commands and flags
+    Completions(shell::CompletionsArgs),
+    /// Write man pages
+    Man(shell::ManArgs),
+    /// Show or verify a ledger, which holds the budget of several runs
+    Ledger(ledger::LedgerCommand),
+}
+
+/// Runs the command of these words, the first of which is the name of the program.
+#[must_use]
+pub fn alone(words: Vec<OsString>) -> ExitCode {
+    run(words).into()
+}
+
+/// As [`alone`], as one of several ranks, each of which is called with the same words and reads records of its own. Results are those of
+/// one process with all records, and the first rank tells them.
+#[must_use]
+pub fn on_ranks(exchange: Box<dyn Exchange>, words: Vec<OsString>) -> ExitCode {
+    let first = exchange.rank() == 0;
+    tell::set_silent(!first);
+    let together = match Together::new(exchange) {
+        Ok(together) => together,
+        Err(error) => {
+            tell(&format!("error: {error}"));
+            return Exit::Refused.into();
+        }
+    };
+    let _joined = ranks::Joined::new(together);
+    run(words).into()
+}
+
+fn run(words: Vec<OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(words) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    if let Err(error) = cli.command.may_run() {
+        return ended_by(&error);
+    }
+    let done = match &cli.command {
+        Command::Train(args) => train::run(args),
+        Command::Tune(args) => tune::run(args),
+        Command::Plan(args) => plans::run(args).map(done),
+        Command::Account(args) => account::run(args).map(done),
+        Command::Calibrate(args) => calibrate::run(args).map(done),
+        Command::Schema(args) => schema::run(args).map(done),
+        Command::Check(args) => check::run(args).map(done),
+        Command::Convert(args) => convert::run(args).map(done),
+        Command::Predict(args) => predict::run(args).map(done),
+        Command::Evaluate(args) => evaluate_model::run(args).map(done),
+        Command::Certify(args) => certify::run(args).map(done),
+        Command::Explain(args) => explain::run(args).map(done),
+        Command::Export(args) => export::run(args).map(done),
+        Command::Completions(args) => shell::completions(args, Cli::command()).map(done),
+        Command::Man(args) => shell::man(args, Cli::command()).map(done),
+        Command::Ledger(command) => ledger::run(command).map(done),
+    };
+    match done {
+        Ok(exit) => exit,
+        // Whoever reads our output has seen enough: no fault of ours.
+        Err(error) if error.is_a_closed_pipe() => Exit::Done,
+        Err(error) => ended_by(&error),
+    }
+}
+
+fn ended_by(error: &CliError) -> Exit {
+    if ranks::tells(error) {
+        let who = ranks::own().map_or_else(String::new, |own| format!("rank {}: ", own.rank()));
+        let text = one_line(&error.to_string());
+        tell::tell_always(&format!("{who}error: {text}"));
+    }
+    error.exit()
+}
+
+impl Command {
+    /// Only training is done on several ranks.
+    fn may_run(&self) -> Result<(), CliError> {
+        let trains = matches!(self, Command::Train(_));
+        ranks::refuse(
+            "dpopt",
+            !trains,
+            "only `train` runs on several ranks; start it alone",
+        )
+    }
+}
+
+fn done((): ()) -> Exit {
+    Exit::Done
+}
+
+/// Help as clap writes it; an error cut down to its one sentence, with the name that was meant if
+/// one is near.
+fn usage(error: &clap::Error) -> Exit {
+    let asked = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if asked {
+        if !ranks::is_first() {
+            return Exit::Done;
+        }
+        // A closed pipe is no fault of ours.
+        let _ = error.print();
+        return if error.use_stderr() {
+            Exit::Refused
+        } else {
+            Exit::Done
+        };
+    }
+    let text = error.render().to_string();
+    let sentence = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = sentence.split_whitespace().collect();
+    let meant = match meant(error) {
+        Some(name) => format!("did you mean {name}? "),
+        None => String::new(),
+    };
+    tell(&format!(
+        "{} ({meant}see --help)",
+        one_line(&words.join(" "))
+    ));
+    Exit::Refused
+}
+
+/// The flag or command that was meant.
+fn meant(error: &clap::Error) -> Option<String> {
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand];
+    kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(name) => Some(name.clone()),
+        ContextValue::Strings(names) => names.first().cloned(),
+        _ => None,
+    })
+}
+
+/// The text without line breaks and other controls, which names of files may hold.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+#[path = "../tests/cli/pages.rs"]
+mod pages;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::pages::{blocks_of, calls, pages};
+    use super::{Cli, one_line};
+
+    /// What the parser says of the calls in a script.
+    fn refused(script: &str) -> Vec<String> {
+        let calls = calls(script).into_iter();
+        let parsed = calls.map(|words| Cli::try_parse_from(words).err());
+        parsed.flatten().map(|error| error.to_string()).collect()
+    }
+
+    #[test]
+    fn every_command_that_a_page_shows_is_one() {
+        let mut found = 0;
+        for block in pages().iter().flat_map(|page| blocks_of(page)) {
+            if block.language == "sh" {
+                found += calls(&block.text).len();
+                let refused = refused(&block.text);
+                assert_eq!(refused, Vec::<String>::new(), "{}", block.place);
+            }
+        }
+        // Somebody looked.
+        assert!(found > 30, "{found}");
+    }
+
+    #[test]
+    fn a_command_that_is_none_is_caught() {
+        for script in [
+            "dpopt trian\n",
+            "dpopt train --no-such-flag\n",
+            "cat a && dpopt account --steps many\n",
+            "dpopt predict --data x.csv\n",
+            "cargo run -p dpopt-cli -- train --solver nobody\n",
+        ] {
+            assert_eq!(refused(script).len(), 1, "{script}");
+        }
+        assert!(refused("dpopt train\necho dpopt trian\n").is_empty());
+    }
+
+    #[test]
+    fn a_message_is_one_line_whatever_a_file_is_called() {
+        assert_eq!(one_line("a\nb\x1b[2J ü"), "a\\nb\\u{1b}[2J ü");
+    }
+}

@@ -1,0 +1,160 @@
+//! The part of the records that one of several ranks holds.
+
+use std::ops::Range;
+
+use dpopt_privacy::Together;
+use zeroize::Zeroizing;
+
+use crate::data_error::DataError;
+use crate::positions::Positions;
+use crate::records::Reorder;
+use crate::seeded;
+
+/// Which of all records are here, and who has the others.
+#[derive(Clone)]
+pub(crate) struct Shard {
+    pub(crate) together: Together,
+    /// Records on all ranks. Private under add/remove.
+    pub(crate) total: u64,
+    pub(crate) own: Own,
+    /// Whether the records know where they are among all.
+    pub(crate) placed: bool,
+}
+
+/// The positions, among all records, of those that are here, in their order.
+#[derive(Clone)]
+pub(crate) enum Own {
+    /// Neighbouring ones.
+    Range(Range<usize>),
+    /// Increasing ones: those of a public order, or of a part.
+    Listed(Vec<u32>),
+}
+
+/// What of the positions of a release is here, by the places that the records have here.
+pub(crate) enum Here<'a> {
+    Same(Positions<'a>),
+    /// Of a sample. **Secret**.
+    Some(Zeroizing<Vec<u32>>),
+}
+
+impl Here<'_> {
+    pub(crate) fn positions(&self) -> Positions<'_> {
+        match self {
+            Here::Same(positions) => positions.clone(),
+            Here::Some(list) => Positions::Listed(list),
+        }
+    }
+}
+
+impl Shard {
+    /// Has the positions of all ranks' records in a random order: those that are here stay here.
+    pub(crate) fn reorder(
+        &mut self,
+        records: &mut impl Reorder,
+        seed: u64,
+    ) -> Result<(), DataError> {
+        self.together.agree_on("the seed of the order", &seed)?;
+        let Own::Range(range) = &self.own else {
+            return Err(DataError::JoinedLate);
+        };
+        let all = seeded::order(self.total as usize, 1, seed);
+        let numbered = all.iter().zip(0u32..);
+        let here = numbered.filter(|(record, _)| range.contains(&(**record as usize)));
+        let (places, positions): (Vec<u32>, Vec<u32>) = here
+            .map(|(record, position)| (record - range.start as u32, position))
+            .unzip();
+        records.reorder(&places);
+        self.own = Own::Listed(positions);
+        records.place(&|i| self.own.slot(i));
+        Ok(())
+    }
+}
+
+impl Own {
+    /// Where the record at this place is among all.
+    pub(crate) fn slot(&self, place: usize) -> usize {
+        match self {
+            Own::Range(range) => range.start + place,
+            Own::Listed(list) => list.get(place).map_or(place, |&slot| slot as usize),
+        }
+    }
+
+    /// Records here whose position is below this one.
+    fn below(&self, position: usize) -> usize {
+        match self {
+            Own::Range(range) => position.clamp(range.start, range.end) - range.start,
+            Own::Listed(list) => list.partition_point(|&slot| (slot as usize) < position),
+        }
+    }
+
+    /// The place of this position, if it is here.
+    fn place(&self, position: u32) -> Option<u32> {
+        match self {
+            Own::Range(range) => range
+                .contains(&(position as usize))
+                .then(|| position - range.start as u32),
+            Own::Listed(list) => list.binary_search(&position).ok().map(|place| place as u32),
+        }
+    }
+
+    /// Which of a part's positions are here: their places, and their numbers in the part.
+    pub(crate) fn among(&self, part: &[u32]) -> (Vec<u32>, Vec<u32>) {
+        let numbered = part.iter().zip(0u32..);
+        numbered
+            .filter_map(|(&position, number)| Some((self.place(position)?, number)))
+            .unzip()
+    }
+
+    /// What of these is here.
+    pub(crate) fn here<'a>(&self, positions: Positions<'a>) -> Here<'a> {
+        match positions {
+            Positions::Range(range) => {
+                let start = self.below(range.start);
+                Here::Same(Positions::Range(start..self.below(range.end).max(start)))
+            }
+            Positions::Listed(all) => {
+                // Increasing, as both lists are.
+                let mut list = Zeroizing::new(Vec::with_capacity(all.len()));
+                list.extend(all.iter().filter_map(|&position| self.place(position)));
+                Here::Some(list)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every position of a release is at one rank, at the place where its record is.
+    #[test]
+    fn positions_are_split_between_the_ranks() {
+        let listed: Vec<u32> = vec![1, 2, 7, 8];
+        let rest: Vec<u32> = (0..10).filter(|i| !listed.contains(i)).collect();
+        let splits = [
+            [Own::Range(0..4), Own::Range(4..10)],
+            [Own::Range(0..0), Own::Range(0..10)],
+            [Own::Listed(listed), Own::Listed(rest)],
+        ];
+        let sample = [0, 2, 3, 7, 9];
+        for asked in [
+            Positions::Range(0..10),
+            Positions::Range(3..8),
+            Positions::Range(4..4),
+            Positions::Listed(&sample),
+            Positions::Listed(&[]),
+        ] {
+            for split in &splits {
+                let mut found: Vec<usize> = Vec::new();
+                for own in split {
+                    let here = own.here(asked.clone());
+                    let slots: Vec<usize> = here.positions().iter().map(|i| own.slot(i)).collect();
+                    assert!(slots.is_sorted());
+                    found.extend(slots);
+                }
+                found.sort_unstable();
+                assert_eq!(found, asked.iter().collect::<Vec<_>>());
+            }
+        }
+    }
+}
