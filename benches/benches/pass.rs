@@ -62,7 +62,7 @@ fn releases(c: &mut Criterion) {
             let mut step = release::perceptron(&data, count).unwrap();
             group.throughput(Throughput::Elements(batch as u64));
             group.bench_function(BenchmarkId::new(batch.to_string(), threads), |b| {
-                b.iter(|| black_box(step().unwrap()));
+                b.iter(|| black_box(step.release().unwrap()));
             });
         }
     }

@@ -3,7 +3,6 @@
 
 #[cfg(feature = "census")]
 pub mod census;
-pub mod noise;
 pub mod normals;
 pub mod pass;
 pub mod release;

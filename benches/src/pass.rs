@@ -110,7 +110,8 @@ impl<T: Bits> WithSimd for Read<'_, T> {
 }
 
 /// Repeatable numbers in [-1, 1).
-pub(crate) fn numbers(seed: u64) -> impl FnMut() -> f64 {
+#[must_use]
+pub fn numbers(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed;
     move || {
         state = state

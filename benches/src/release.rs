@@ -24,7 +24,9 @@ pub type Failure = Box<dyn std::error::Error>;
 /// Layer sizes of the perceptron.
 pub const SIZES: [usize; 3] = [784, 128, 10];
 /// The clip radius.
-const CLIP: f64 = 0.5;
+pub const CLIP: f64 = 0.5;
+/// The noise multiplier of a sum that others are compared with.
+pub const LITTLE: f64 = 1e-6;
 /// How many releases are paid for in advance.
 const RELEASES: u64 = 1_000_000;
 
@@ -127,20 +129,50 @@ pub fn one_hot(records: usize, columns: usize, fields: usize) -> Result<PrivateD
     )?)
 }
 
-/// Releases of the clipped gradient of multinomial regression in ten classes, as [`logistic`].
+/// Releases of a clipped gradient.
+pub struct Step<'a, L: Differentiable<Records = Examples>> {
+    estimator: PrivateGradient<'a, L>,
+    point: Vec<f64>,
+    records: f64,
+}
+
+impl<L: Differentiable<Records = Examples>> Step<'_, L> {
+    /// Makes one as users get it and returns its first coordinate.
+    ///
+    /// # Errors
+    /// Those of the estimator.
+    pub fn release(&mut self) -> Result<f64, Failure> {
+        let z = NoiseMultiplier::new(1.0)?;
+        Ok(self.estimator.refresh(&self.point, z)?.gradient[0])
+    }
+
+    /// The sum that is released, with [`LITTLE`] noise.
+    ///
+    /// # Errors
+    /// Those of the estimator.
+    pub fn sums(&mut self) -> Result<Vec<f64>, Failure> {
+        let z = NoiseMultiplier::new(LITTLE)?;
+        let mean = self.estimator.refresh(&self.point, z)?.gradient;
+        Ok(mean.iter().map(|x| x * self.records).collect())
+    }
+
+    /// Where.
+    #[must_use]
+    pub fn point(&self) -> &[f64] {
+        &self.point
+    }
+}
+
+/// Releases of the clipped gradient of multinomial regression in ten classes.
 ///
 /// # Errors
 /// Those of the estimator.
-pub fn softmax(
-    data: &PrivateData,
-    threads: NonZeroUsize,
-) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
+pub fn softmax(data: &PrivateData, threads: NonZeroUsize) -> Result<Step<'_, Softmax>, Failure> {
     let loss = Softmax::new(SIZES[2]).ok_or("too few classes")?;
-    let point = (0..SIZES[0] * SIZES[2]).map(|j| (j as f64).sin());
-    gradient(data, loss, point.collect(), threads)
+    gradient(data, loss, wave(SIZES[0] * SIZES[2]), threads)
 }
 
-/// Releases of the clipped gradient of logistic regression: each call makes one and returns its first coordinate.
+/// Releases of the clipped gradient of logistic regression.
 ///
 /// # Errors
 /// Those of the estimator.
@@ -148,22 +180,24 @@ pub fn logistic(
     data: &PrivateData,
     columns: usize,
     threads: NonZeroUsize,
-) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
-    let point = (0..columns).map(|j| (j as f64).sin()).collect();
-    gradient(data, Glm::Logistic, point, threads)
+) -> Result<Step<'_, Glm>, Failure> {
+    gradient(data, Glm::Logistic, wave(columns), threads)
 }
 
-/// Releases of the clipped gradient of a perceptron, as [`logistic`].
+/// Releases of the clipped gradient of a perceptron.
 ///
 /// # Errors
 /// Those of the estimator.
-pub fn perceptron(
-    data: &PrivateData,
-    threads: NonZeroUsize,
-) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
+pub fn perceptron(data: &PrivateData, threads: NonZeroUsize) -> Result<Step<'_, Mlp>, Failure> {
     let mlp = Mlp::new(&SIZES, Activation::Relu, Head::Softmax)?;
     let point = mlp.initial_point(1);
     gradient(data, mlp, point, threads)
+}
+
+/// sin 0, sin 1, ...
+#[must_use]
+pub fn wave(dim: usize) -> Vec<f64> {
+    (0..dim).map(|j| (j as f64).sin()).collect()
 }
 
 fn gradient<L: Differentiable<Records = Examples>>(
@@ -171,16 +205,29 @@ fn gradient<L: Differentiable<Records = Examples>>(
     loss: L,
     point: Vec<f64>,
     threads: NonZeroUsize,
-) -> Result<impl FnMut() -> Result<f64, AskError>, Failure> {
+) -> Result<Step<'_, L>, Failure> {
     let clip = ClipNorm::new(CLIP)?;
     let mut estimator =
         PrivateGradient::clipped(data, loss, curator(), clip)?.with_threads(threads);
-    let z = NoiseMultiplier::new(1.0)?;
-    estimator.reserve(&Spend::Fixed(Event::gaussian(z).repeated(RELEASES)))?;
-    Ok(move || {
-        let estimate = estimator.refresh(&point, z)?;
-        Ok(estimate.gradient[0])
+    estimator.reserve(&spend()?)?;
+    Ok(Step {
+        estimator,
+        point,
+        records: data.public_records() as f64,
     })
+}
+
+/// What pays for many releases, and for some with little noise.
+///
+/// # Errors
+/// None: the numbers are fine.
+pub fn spend() -> Result<Spend, Failure> {
+    let many =
+        |z, count| Ok::<_, Failure>(Event::gaussian(NoiseMultiplier::new(z)?).repeated(count));
+    Ok(Spend::Fixed(Event::composed(vec![
+        many(1.0, RELEASES)?,
+        many(LITTLE, 1000)?,
+    ])))
 }
 
 /// Releases of the zeroth-order gradient of logistic regression.
@@ -198,8 +245,7 @@ pub fn zeroth_order(
     let clip = ClipNorm::new(smoothed_gradient_bound(1.0, columns))?;
     let mut mean = PrivateMean::new(data, Glm::Logistic, curator)?.with_threads(threads);
     let z = NoiseMultiplier::new(1.0)?;
-    let spend = Spend::Fixed(Event::gaussian(z).repeated(RELEASES));
-    mean.curator_mut().reserve(&spend)?;
+    mean.curator_mut().reserve(&spend()?)?;
     Ok(move || {
         let query = SmoothedGradient {
             point: &point,
@@ -228,8 +274,7 @@ pub fn slopes<L: Loss<Records = Examples>>(
     let clip = ClipNorm::new(smoothed_gradient_bound(1.0, columns))?;
     let mut mean = PrivateMean::new(data, loss, curator)?;
     let z = NoiseMultiplier::new(1.0)?;
-    let spend = Spend::Fixed(Event::gaussian(z).repeated(RELEASES));
-    mean.curator_mut().reserve(&spend)?;
+    mean.curator_mut().reserve(&spend()?)?;
     Ok(move || {
         let query = Slopes {
             point: &point,
@@ -282,6 +327,8 @@ pub fn values(records: usize, columns: usize) -> impl FnMut() -> f64 {
     }
 }
 
-fn curator() -> Curator {
+/// A curator of made-up records.
+#[must_use]
+pub fn curator() -> Curator {
     Curator::simulated(Adjacency::ReplaceOne, 1)
 }

@@ -1,5 +1,15 @@
-//! `cargo xtask bench`: the speed tables of the accountants, the samplers and the clipped pass, against
-//! their targets.
+//! `cargo xtask bench`: our lines beside other tools and the limits of the machine, and tables on real and made-up data.
+
+mod child;
+mod limits;
+mod lines;
+mod measure;
+mod page;
+mod rounds;
+mod run;
+mod scaling;
+mod show;
+mod system;
 
 use std::fs;
 use std::path::Path;
@@ -14,12 +24,16 @@ use crate::{census, peers};
 /// What was asked for.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Fewer repeats.
+    /// Smaller shapes and fewer repeats.
     quick: bool,
-    /// Where the rows go as JSON.
+    /// Where the results go as JSON.
     json: Option<String>,
-    /// A virtual environment: time the tools in it instead, or run them beside the quantiles or on the made-up tables.
+    /// A virtual environment: the tools in it are timed beside ours, or run beside the quantiles or on the made-up tables.
     peers: Option<String>,
+    /// What is timed, but for its limits.
+    lines: run::Asked,
+    /// The older tables: public certificates and second derivatives.
+    older: bool,
     /// A table on real data instead, and its folder.
     census: Option<(Table, String)>,
     /// Options of that table.
@@ -27,34 +41,42 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV | --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]... | --tables [--peers VENV] [OPTION]...]`.
+    /// Reads `[--quick] [--json FILE] [--peers VENV] [--only LINE]... [--data DIR] [--rounds N] [--out DIR] [--docs] [--list] | --older |
+    /// --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]... | --tables [--peers VENV] [OPTION]...`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
+            let mut value = |what: &str| {
+                let found = words.next().map(|word| (*word).to_owned());
+                found.ok_or(format!("{word} needs {what}"))
+            };
             match *word {
                 "--quick" => options.quick = true,
-                "--json" => {
-                    let file = words.next().ok_or("--json needs a file")?;
-                    options.json = Some((*file).to_owned());
-                }
-                "--peers" => {
-                    let folder = words.next().ok_or("--peers needs a folder")?;
-                    options.peers = Some((*folder).to_owned());
-                }
+                "--json" => options.json = Some(value("a file")?),
+                "--peers" => options.peers = Some(value("a folder")?),
                 "--census" | "--quantiles" | "--pairs" => {
                     let table = match *word {
                         "--census" => Table::Census,
                         "--pairs" => Table::Pairs,
                         _ => Table::Quantiles,
                     };
-                    let folder = words.next().ok_or(format!("{word} needs a folder"))?;
-                    options.census = Some((table, (*folder).to_owned()));
+                    options.census = Some((table, value("a folder")?));
                 }
                 "--tables" => options.census = Some((Table::Tables, String::new())),
                 "--phase" => options.census = Some((Table::Phase, String::new())),
                 // Those of the table come after its folder.
                 other if options.census.is_some() => options.rest.push(other.to_owned()),
+                "--older" => options.older = true,
+                "--only" => options.lines.only.push(value("a line")?),
+                "--data" => options.lines.data = Some(value("a folder")?),
+                "--out" => options.lines.out = Some(value("a folder")?),
+                "--rounds" => {
+                    let count = value("a number")?.parse().ok().filter(|n| *n > 0);
+                    options.lines.rounds = Some(count.ok_or("--rounds needs a number from 1")?);
+                }
+                "--docs" => options.lines.docs = true,
+                "--list" => options.lines.list = true,
                 other => return Err(format!("bench has no option `{other}`")),
             }
         }
@@ -62,13 +84,13 @@ impl Options {
     }
 }
 
-/// The binaries of the benchmarks, in the order of their tables.
-const BINARIES: [&str; 4] = ["speed", "pass", "certify", "second"];
+/// The binaries of the older tables, in their order.
+const BINARIES: [&str; 2] = ["certify", "second"];
 /// Of these, what needs every crate.
 const WHOLE: &str = "second";
 
-/// Builds and runs the release binaries, prints their tables, and writes their rows as one list. A missed
-/// target is shown, not an error: times depend on the machine and on what else runs on it.
+/// Runs what was asked for, prints its tables, and writes its rows. A missed target is shown, not an error: times depend on the machine and on
+/// what else runs on it.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
     if let Some((table, folder)) = &options.census {
         let mut words = options.rest.clone();
@@ -88,12 +110,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         }
         return census::run(root, *table, folder, &words);
     }
-    let mut all = Vec::new();
-    if let Some(venv) = &options.peers {
-        all = peers::run(root, Path::new(venv), options.quick).map_err(|e| e.to_string())?;
-        print!("{}", peers::table(&all).map_err(|e| e.to_string())?);
-        return write(options, all);
+    if !options.older {
+        let results = run::run(
+            root,
+            &options.lines,
+            options.quick,
+            options.peers.as_deref(),
+        )?;
+        return results.map_or(Ok(()), |results| write(options, &results));
     }
+    let mut all = Vec::new();
     for binary in BINARIES {
         let rows = rows_of(root, binary, options)?;
         print!("{}", table(&rows)?);
@@ -102,13 +128,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
             other => all.push(other),
         }
     }
-    write(options, all)
+    write(options, &Value::Array(all))
 }
 
 /// Writes the rows where they were asked for.
-fn write(options: &Options, all: Vec<Value>) -> Result<(), String> {
+fn write(options: &Options, all: &Value) -> Result<(), String> {
     if let Some(file) = &options.json {
-        let text = format!("{:#}\n", Value::Array(all));
+        let text = format!("{all:#}\n");
         fs::write(file, text).map_err(|error| format!("can't write {file}: {error}"))?;
     }
     Ok(())
@@ -146,12 +172,6 @@ fn table(rows: &Value) -> Result<String, String> {
         if let Some(target) = row["target"].as_f64() {
             out += &format!(" {:>9.3} ms", 1e3 * target);
         }
-        if let Some(share) = row["share_of_read"].as_f64() {
-            out += &format!(" {:>5.0} % of a plain read", 1e2 * share);
-        }
-        if let Some(rate) = row["draws_per_second"].as_f64() {
-            out += &format!(" {rate:>9.2e} draws/s");
-        }
         let missed = row["met"].as_bool() == Some(false);
         out += if missed { "  missed\n" } else { "\n" };
     }
@@ -188,6 +208,13 @@ mod tests {
         let made_up = Options::read(&["--tables", "--epsilon", "1"]).expect("options");
         assert_eq!(made_up.census, Some((Table::Tables, String::new())));
         assert!(census.quick && census.rest == ["--only", "dp-sgd"]);
+        let some = ["--only", "noise", "--rounds", "7", "--out", "o", "--docs"];
+        let some = Options::read(&some).expect("options").lines;
+        assert_eq!(
+            (some.only, some.rounds),
+            (vec!["noise".to_owned()], Some(7))
+        );
+        assert!(some.docs && some.out.as_deref() == Some("o"));
         for bad in [
             &["--json"][..],
             &["quick"],
@@ -196,6 +223,8 @@ mod tests {
             &["--census"],
             &["--quantiles"],
             &["--pairs"],
+            &["--only"],
+            &["--rounds", "0"],
         ] {
             assert!(Options::read(bad).is_err(), "{bad:?}");
         }

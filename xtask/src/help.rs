@@ -7,14 +7,19 @@ usage: cargo xtask <command>
   tidy [circles]
              the house rules: crate edges, circles of files, module docs, links, forbidden words; with circles what
              the files of each circle take from each other
-  bench [--quick] [--json FILE] [--peers VENV | --census DIR [--plans] [--all] [--threads N] [--radius R]...
-        [--loss NAME]... [--epsilon E]... [--only SOLVER]... [--passes P]... [--runs N]
+  bench [--quick] [--json FILE] [--peers VENV] [--only LINE]... [--data DIR] [--rounds N] [--out DIR] [--docs] [--list]
+        | --older
+        | --census DIR [--plans] [--all] [--threads N] [--radius R]... [--loss NAME]... [--epsilon E]...
+          [--only SOLVER]... [--passes P]... [--runs N]
         | --quantiles DIR [--threads N] [--tau T]... [--epsilon E]... [--hidden K]... [--radius R] [--max-steps T]
         [--directions M] [--add-remove] [--only SOLVER]... [--tuned] [--peers VENV] [--program cost|knots]
         | --pairs DIR [--only METHOD]... | --phase [--only METHOD]... [--dim P]...
         | --tables [--chosen | --peers VENV] [--only RECIPE]... [--epsilon E]...]
-             times of the accountants, the samplers, the clipped pass and a public certificate against their targets;
-             with --peers the clipped steps of the tools in that virtual environment beside ours; with --census
+             training steps, other queries, noise, accounting, planners, audits and time to an AUC (with the files of
+             Census-Income in DIR), as shares of what the machine can do at most; with --peers beside the tools in that
+             virtual environment; --only LINE and --only scaling take those whose names begin so, --list names them; --out
+             keeps the results in DIR, beside those of earlier runs, and makes a page of them; --docs writes
+             docs/measured/speed.md; with --older public certificates and second derivatives; with --census
              every solver on the files train.csv.gz and test.csv.gz in DIR, as Markdown (docs/measured/census.md);
              with --quantiles conditional quantiles of age there (docs/measured/quantiles.md), with --peers also by
              Opacus and DPZero, and with --program losses that are programs; with --pairs metric learning on the files
