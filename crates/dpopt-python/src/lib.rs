@@ -20,7 +20,7 @@ mod _dpopt {
     #[pymodule_export]
     use super::accounting::{PyEvent, calibrate_noise, calibrate_steps, delta, epsilon, trade_off};
     #[pymodule_export]
-    use super::groups::train_groups;
+    use super::groups::{plan_groups, train_groups};
     #[pymodule_export]
     use super::schema::{PySchema, table_of_file, table_of_frame};
     #[pymodule_export]

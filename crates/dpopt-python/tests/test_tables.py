@@ -6,7 +6,7 @@ import pickle
 import dpopt
 import numpy as np
 import pytest
-from dpopt import Event, PrivateClassifier, PrivateGroupDRO, PrivateMLPClassifier, PrivateRegressor
+from dpopt import Event, PrivateClassifier, PrivateGroupDRO, PrivateMLPClassifier, PrivateRanker, PrivateRegressor
 from scipy import sparse
 from dpopt import _values
 from sklearn.base import clone
@@ -359,3 +359,48 @@ def test_group_settings_that_are_wrong_are_said(settings, match):
     of = {**BUDGET, **UNIT, "classes": [0, 1], "groups": ["few", "many"], "shares": shares, **settings}
     with pytest.raises(dpopt.DPUserError, match=match):
         PrivateGroupDRO(**of).fit(rows, labels, groups)
+
+
+def test_a_ranking_of_few_positives():
+    rng = np.random.default_rng(5)
+    rows = rng.uniform(-1, 1, (20_000, 3))
+    # About 3 % are positive, and two columns tell them.
+    labels = (rows[:, 0] + rows[:, 1] + rng.normal(size=len(rows)) * 0.3 > 1.4).astype(int)
+    of = dict(epsilon=3.0, delta=1e-6, **UNIT, classes=[0, 1], positive_share=0.03)
+    model = PrivateRanker(**of).fit(rows, labels)
+    # The order of the best linear score, and what noise may take from it.
+    best = roc_auc_score(labels, rows[:, 0] + rows[:, 1])
+    assert roc_auc_score(labels, model.decision_function(rows)) > best - 0.03
+    assert np.array_equal(model.predict(rows), model.decision_function(rows)) and not hasattr(model, "predict_proba")
+    assert model.guarantee_.epsilon <= 3.0 and model.plan_["solver"] == "gda"
+    # Weights of columns and constant are those of the score; two means and a number are left out.
+    assert model.coef_.shape == (1, 3)
+    planned = PrivateRanker(**of).plan(records=20_000, features=3)
+    assert planned["steps"] == model.plan_["steps"] and planned["event"] == model.event_
+
+
+def test_a_plan_for_groups_is_that_of_its_fit():
+    rows, labels, groups = unfair(2000)
+    shares = {("few", 0): 0.05, ("few", 1): 0.05, ("many", 0): 0.45, ("many", 1): 0.45}
+    model = PrivateGroupDRO(**BUDGET, **UNIT, classes=[0, 1], groups=["few", "many"], shares=shares, max_steps=10)
+    planned = model.plan(records=2000, features=2)
+    assert planned["event"] == model.fit(rows, labels, groups).event_
+    with pytest.raises(dpopt.DPUserError, match="features="):
+        model.plan(records=2000)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        (dict(positive_share=None), "positive_share="),
+        (dict(positive_share=0.0), "0.0"),
+        (dict(positive_share=float("nan")), "positive_share"),
+        (dict(classes=None), "classes="),
+        (dict(classes=[0, 1, 2]), "3 classes"),
+    ],
+)
+def test_ranking_settings_that_are_wrong_are_said(settings, match):
+    rows, labels = records(100)
+    of = {**BUDGET, **UNIT, "classes": [0, 1], "positive_share": 0.5, **settings}
+    with pytest.raises(dpopt.DPUserError, match=match):
+        PrivateRanker(**of).fit(rows, labels)

@@ -21,7 +21,7 @@ from .errors import AccountingError, BudgetError, DataError, DPUserError, Error,
 from ._plans import Plan
 from ._steps import PrivateSteps
 
-_TABLES = ("PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRegressor")
+_TABLES = ("PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRanker", "PrivateRegressor")
 
 __all__ = [
     "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Schema", "Statement", "__version__",

@@ -9,6 +9,7 @@ from ._steps import PrivateSteps as PrivateSteps
 from ._tables import PrivateClassifier as PrivateClassifier
 from ._tables import PrivateGroupDRO as PrivateGroupDRO
 from ._tables import PrivateMLPClassifier as PrivateMLPClassifier
+from ._tables import PrivateRanker as PrivateRanker
 from ._tables import PrivateRegressor as PrivateRegressor
 from .accounting import Statement as Statement
 from .accounting import account as account
@@ -29,5 +30,5 @@ from .errors import PlanError as PlanError
 __all__ = [
     "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Schema",
     "Statement", "__version__", "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers",
-    "steps", "to_dp_accounting", "PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRegressor",
+    "steps", "to_dp_accounting", "PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRanker", "PrivateRegressor",
 ]  # fmt: skip

@@ -125,6 +125,7 @@ def train(
     ledger: Ledger | None,
     progress: Callable[[int, int], object] | None,
 ) -> dict[str, Any]: ...
+def plan_groups(task: dict[str, Any], inputs: int) -> dict[str, Any]: ...
 def train_groups(
     table: Table,
     task: dict[str, Any],

@@ -295,7 +295,37 @@ class PrivateRegressor(RegressorMixin, Private):
         return middle + half * np.clip(outputs, -1.0, 1.0)
 
 
-class PrivateGroupDRO(ClassifierMixin, Private):
+class _ByObjective(Private):
+    """A linear score of two classes whose objective has a dual variable."""
+
+    bounds_from_data = False
+
+    def _train_by_objective(self, rows, cells, task, of_fit):
+        """Trains on the cell of each record, and returns what the point has beside the weights."""
+        placed = self._placed(rows, [])
+        task = {**task, "row_norm": placed["row_norm"]}
+        table = self._table(rows, cells, placed)
+        threads = maybe(count, "threads", self.threads, 1, 4096)
+        found, beside = _dpopt.train_groups(table, task, threads, self.ledger, self.progress)
+        # Scores are those of a logistic model.
+        score = {"loss": "logistic", "classes": 0, "hidden": [], "activation": "relu", "seed": 0, "label_bound": None, "solver": "auto"}
+        self._keep(table.width, {**task, **score}, placed, [], found, of_fit)
+        return beside
+
+    def plan(self, records, features=None):
+        """As :meth:`PrivateClassifier.plan`."""
+        public = {**self._check_public(), "records": count("records", records, 1)}
+        if features is None:
+            raise DPUserError("give features=, the number of columns")
+        features = count("features", features, 1)
+        task = {**public, **self._objective(), "row_norm": self._norm(features, self.bounds is not None)}
+        found = _dpopt.plan_groups(task, features + (self._constant() is not None))
+        return Plan(found, delta=task["delta"], adjacency=task["adjacency"], records=task["records"])
+
+    decision_function = PrivateClassifier.decision_function
+
+
+class PrivateGroupDRO(ClassifierMixin, _ByObjective):
     """A linear score of two classes for the group that is served worst: the largest loss of a group is minimised, by descent and ascent.
 
     ``groups``: the public list of groups. ``shares``: their public shares, ``{(group, class): share}`` for both classes of each, from outside of
@@ -345,11 +375,7 @@ class PrivateGroupDRO(ClassifierMixin, Private):
         self.ledger = ledger
         self.progress = progress
 
-    bounds_from_data = False
-
-    def fit(self, X, y, groups=None):
-        """Trains once on rows, labels and the group of each record, and pays before anything is released."""
-        public = self._check_public()
+    def _lists(self):
         if self.groups is None or self.classes is None or self.shares is None:
             raise DPUserError(
                 "give groups= and classes=, public lists, and shares=, the public share of each (group, class): none may be counted in the "
@@ -358,28 +384,28 @@ class PrivateGroupDRO(ClassifierMixin, Private):
         listed, classes = public_list("groups=", self.groups), public_list("classes=", self.classes)
         if len(classes) != 2:
             raise DPUserError(f"{len(classes)} classes; groups are told apart for two, the second of which is positive")
-        cells = [tuple(self._share(group, label) for label in classes) for group in listed]
+        return listed, classes
+
+    def _objective(self):
+        listed, classes = self._lists()
+        return {
+            "objective": word("objective", self.objective),
+            "shares": [tuple(self._share(group, label) for label in classes) for group in listed],
+            "by_class": bool(self.by_class),
+            "dual_weight": real("dual_weight", self.dual_weight),
+        }
+
+    def fit(self, X, y, groups=None):
+        """Trains once on rows, labels and the group of each record, and pays before anything is released."""
+        public, (listed, classes), objective = self._check_public(), self._lists(), self._objective()
         if groups is None:
             raise DPUserError("fit(X, y, groups): the group of each record")
         rows = self._shape(X)
         positive = places(self._column(rows, y), classes, "labels") == 1
         cell = 1.0 + places(self._column(rows, groups, "groups"), listed, "groups")
-        placed = self._placed(rows, [])
-        task = {
-            **public,
-            "objective": word("objective", self.objective),
-            "shares": cells,
-            "by_class": bool(self.by_class),
-            "dual_weight": real("dual_weight", self.dual_weight),
-            "row_norm": placed["row_norm"],
-        }
-        table = self._table(rows, np.where(positive, cell, -cell), placed)
-        threads = maybe(count, "threads", self.threads, 1, 4096)
-        found, weights = _dpopt.train_groups(table, task, threads, self.ledger, self.progress)
-        # Scores are those of a logistic model.
-        score = {"loss": "logistic", "classes": 0, "hidden": [], "activation": "relu", "seed": 0, "label_bound": None, "solver": "auto"}
-        of_fit = {"classes_": np.asarray(classes), "groups_": np.asarray(listed), "group_weights_": weights}
-        return self._keep(table.width, {**task, **score}, placed, [], found, of_fit)
+        of_fit = {"classes_": np.asarray(classes), "groups_": np.asarray(listed)}
+        self.group_weights_ = self._train_by_objective(rows, np.where(positive, cell, -cell), {**public, **objective}, of_fit)
+        return self
 
     def _share(self, group, label):
         try:
@@ -390,6 +416,67 @@ class PrivateGroupDRO(ClassifierMixin, Private):
             raise DPUserError(f"shares= has no share of group {group!r} and class {label!r}")
         return real("a share", found[0])
 
-    decision_function = PrivateClassifier.decision_function
     predict = PrivateClassifier.predict
     predict_proba = PrivateClassifier.predict_proba
+
+
+class PrivateRanker(_ByObjective):
+    """A linear score that ranks: the square surrogate of the area under the ROC curve, by descent and ascent.
+
+    ``classes``: the public (negative, positive). ``positive_share``: the public share of positives, from outside of the records; a wrong one
+    costs accuracy and no privacy. No bound is stated. A score has no threshold and is no probability. The rest as for
+    :class:`PrivateClassifier`.
+    """
+
+    def __init__(
+        self,
+        epsilon=None,
+        delta=None,
+        *,
+        positive_share=None,
+        adjacency="replace-one",
+        bounds=None,
+        row_norm=None,
+        classes=None,
+        records=None,
+        intercept=1.0,
+        max_steps=None,
+        threads=None,
+        ledger=None,
+        progress=None,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.positive_share = positive_share
+        self.adjacency = adjacency
+        self.bounds = bounds
+        self.row_norm = row_norm
+        self.classes = classes
+        self.records = records
+        self.intercept = intercept
+        self.max_steps = max_steps
+        self.threads = threads
+        self.ledger = ledger
+        self.progress = progress
+
+    def _objective(self):
+        if self.classes is None or self.positive_share is None:
+            raise DPUserError("give classes=(negative, positive), and positive_share=, a public number: neither may be read off the records")
+        classes, share = public_list("classes=", self.classes), real("positive_share", self.positive_share)
+        if len(classes) != 2:
+            raise DPUserError(f"{len(classes)} classes; a ranking puts the second of two above the first")
+        if not 0 < share < 1:
+            raise DPUserError(f"positive_share is {share}; it has to be above 0 and below 1")
+        return {"objective": "auc", "shares": [(1.0 - share, share)], "by_class": False, "dual_weight": 1.0}
+
+    def fit(self, X, y):
+        """Trains once, and pays before anything is released."""
+        task = {**self._check_public(), **self._objective()}
+        rows, classes = self._shape(X), public_list("classes=", self.classes)
+        positive = places(self._column(rows, y), classes, "labels") == 1
+        self._train_by_objective(rows, np.where(positive, 1.0, -1.0), task, {"classes_": np.asarray(classes)})
+        return self
+
+    def predict(self, X):
+        """The scores, to sort by."""
+        return self.decision_function(X)

@@ -145,3 +145,26 @@ class PrivateGroupDRO(_Private):
     def decision_function(self, X: _Records) -> NDArray[np.float64]: ...
     def predict(self, X: _Records) -> NDArray[Any]: ...
     def predict_proba(self, X: _Records) -> NDArray[np.float64]: ...
+
+class PrivateRanker(_Private):
+    classes_: NDArray[Any]
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        positive_share: float | None = None,
+        adjacency: str = "replace-one",
+        bounds: _Bounds = None,
+        row_norm: float | None = None,
+        classes: Sequence[Any] | None = None,
+        records: int | None = None,
+        intercept: float = 1.0,
+        max_steps: int | None = None,
+        threads: int | None = None,
+        ledger: Ledger | None = None,
+        progress: _Progress = None,
+    ) -> None: ...
+    def fit(self: _Self, X: _Records, y: Any) -> _Self: ...
+    def decision_function(self, X: _Records) -> NDArray[np.float64]: ...
+    def predict(self, X: _Records) -> NDArray[np.float64]: ...
