@@ -14,8 +14,6 @@ use tempfile::TempDir;
 const COST: f64 = 1e-4;
 /// The limit of the example and what a machine that does other things takes beside it.
 const GONE: Duration = Duration::from_secs(5 + 25);
-/// Squared mu that is drawn from a ledger at once: a twentieth of the plan.
-const DRAW: f64 = 20.0 * COST;
 
 /// The example, which is built with the tests.
 fn example() -> PathBuf {
@@ -186,7 +184,7 @@ fn a_killed_rank_ends_all_and_the_books_have_what_was_released() {
         let (said, gone) = killed(&mut child, rank, after, moment);
         assert!(gone < GONE, "{gone:?}");
         slowest = slowest.max(gone);
-        // The most that one of the ranks has seen.
+        // The most that one of the ranks has shown; what mpirun had not passed on yet is lost.
         let of = |rank: usize| {
             said.lines()
                 .filter(|line| *line == format!("made {rank}"))
@@ -204,11 +202,6 @@ fn a_killed_rank_ends_all_and_the_books_have_what_was_released() {
         let drawn = used - paid;
         assert!(
             drawn >= made * COST * (1.0 - 1e-9),
-            "kill {number}: {drawn} for {made}"
-        );
-        // And little more: two draws, of which one was not used.
-        assert!(
-            drawn <= made * COST + 2.0 * DRAW + 1e-9,
             "kill {number}: {drawn} for {made}"
         );
         paid = used;

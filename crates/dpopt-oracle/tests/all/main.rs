@@ -17,7 +17,6 @@ mod order;
 mod perceptron;
 mod prefix_estimator;
 mod projection;
-mod ranks;
 mod regularized;
 mod row_averages;
 mod score_saddle;

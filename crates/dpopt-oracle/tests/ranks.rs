@@ -11,14 +11,22 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::exchange::ThreadRanks;
 use dpopt_privacy::{
-    Adjacency, Curator, Event, ExchangeError, Refused, SensitivityClaim, Spend, Together, Which,
+    Adjacency, ClipNorm, Curator, Event, ExchangeError, NoiseMultiplier, Refused, SensitivityClaim,
+    Spend, Together, Which,
 };
 
-use crate::common::{clip, uniforms, z};
 
 const RECORDS: usize = 90;
 const DIM: usize = 3;
 const ADJACENCY: Adjacency = Adjacency::ReplaceOne;
+
+fn z(multiplier: f64) -> NoiseMultiplier {
+    NoiseMultiplier::new(multiplier).unwrap()
+}
+
+fn clip(radius: f64) -> ClipNorm {
+    ClipNorm::new(radius).unwrap()
+}
 
 /// What each of these ranks makes of it.
 fn on<T: Send>(ranks: usize, work: impl Fn(&Together) -> T + Sync) -> Vec<T> {
@@ -44,8 +52,7 @@ fn own(together: Option<&Together>) -> std::ops::Range<usize> {
 }
 
 fn part(together: Option<&Together>, row_norm: f64) -> PrivateData {
-    let mut next = uniforms(3);
-    let rows: Vec<f64> = (0..RECORDS * DIM).map(|_| 0.5 * next()).collect();
+    let rows: Vec<f64> = (0..RECORDS * DIM).map(|k| 0.5 * (k as f64).sin()).collect();
     let labels: Vec<f32> = (0..RECORDS)
         .map(|i| if i % 3 == 0 { 1.0 } else { -1.0 })
         .collect();
