@@ -67,6 +67,9 @@ impl Ticket<ForFirst> {
     /// granted; [`TicketError::Exchange`].
     pub fn add_norm(&mut self, sum: LatticeSum) -> Result<(), TicketError> {
         let bound = self.terms.bound;
+        if let Some(together) = &self.terms.together {
+            together.note(&format_args!("{bound:?}"));
+        }
         let integers = sealed(sum, bound, self.sample.adjacency())?;
         let integers = whole(integers, self.terms.together.as_ref())?;
         let norm = bound.norm_in_steps(&integers, &[]);
@@ -84,6 +87,10 @@ impl Ticket<ForChoice> {
     /// granted; [`TicketError::Exchange`].
     pub fn add(&mut self, sum: LatticeSum, shift: &[f64]) -> Result<(), TicketError> {
         let bound = self.terms.bound;
+        if let Some(together) = &self.terms.together {
+            together.note(&format_args!("{bound:?}"));
+            together.note_numbers(shift);
+        }
         let integers = sealed(sum, bound, self.sample.adjacency())?;
         let integers = whole(integers, self.terms.together.as_ref())?;
         let norm = bound.norm_in_steps(&integers, shift);

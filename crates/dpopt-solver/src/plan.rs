@@ -392,7 +392,7 @@ fn run<P: Plan + ?Sized>(
     });
     if result.is_err() {
         // Where this fails too, the reservation stands, and the first error says more.
-        let _ = with.books().settle();
+        let _ = with.books().settle_after_error();
     }
     result
 }

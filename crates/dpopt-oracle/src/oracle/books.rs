@@ -76,6 +76,14 @@ impl Books {
         self.curator.settle()
     }
 
+    /// [`Books::settle`], after an error: see [`Curator::settle_after_error`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn settle_after_error(&mut self) -> Result<Event, Refused> {
+        self.curator.settle_after_error()
+    }
+
     /// Nominal counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {

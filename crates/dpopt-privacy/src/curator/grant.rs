@@ -263,6 +263,8 @@ impl Curator {
         self.noting(|curator| {
             ticket.hold.check(curator.now())?;
             let bound = ticket.terms.bound;
+            curator.note(&format_args!("{within:?}"));
+            curator.note_numbers(shift);
             let integers = ticket::sealed(sum, bound, curator.adjacency)?;
             let integers = curator.whole(integers, &ticket.terms.price, bound)?;
             let release = Gaussian {
@@ -319,6 +321,8 @@ impl Curator {
         let (price, noise) = (release.price, release.noise);
         let id = self.stream_id(Purpose::Noise)?;
         self.key.check_release(id, exact.len())?;
+        let (mechanism, scale, bound) = (release.mechanism, noise.scale(), release.bound);
+        self.note(&format_args!("{mechanism:?} {scale:?} {bound:?}"));
         // Charged first: from here on nothing can fail.
         self.charge(&price.event, &price.account)?;
         let step = release.bound.step();

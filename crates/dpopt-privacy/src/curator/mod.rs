@@ -396,6 +396,18 @@ impl Curator {
         self.pool.as_ref().map_or(0, Pool::next)
     }
 
+    /// [`Curator::settle`], after a run that ended with an error: of several ranks, where the run has one on each. Where it has not, the
+    /// others have something else to ask here, and the reservation stands.
+    ///
+    /// # Errors
+    /// As [`Curator::settle`], and [`Refused::Exchange`].
+    pub fn settle_after_error(&mut self) -> Result<Event, Refused> {
+        if let Some(together) = &self.together {
+            together.all_failed()?;
+        }
+        self.settle()
+    }
+
     /// Closes the reservation, telling the shared ledger what was really spent.
     ///
     /// # Errors

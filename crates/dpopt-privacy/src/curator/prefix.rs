@@ -50,6 +50,9 @@ impl Curator {
             scale: RoundedGaussian::new(scale)?,
             curator: self.id,
         };
+        self.note(&format_args!(
+            "{kind:?} {len} {participation:?} {scale:?} {bound:?}"
+        ));
         let account = terms.opening();
         if let Some(account) = &account {
             self.check(&terms.event, account)?;

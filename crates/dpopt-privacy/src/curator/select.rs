@@ -80,6 +80,7 @@ impl Curator {
         let rate = self.rate_of(scores, epsilon)?;
         let event = Event::ExponentialMechanism { epsilon };
         let kind = ReplayedMechanism::Exponential;
+        self.note(&format_args!("{base:?}"));
         self.choose(scores, epsilon, event, kind, |sums, stream| {
             selection::exponential(sums, base, rate, stream)
         })
@@ -94,6 +95,7 @@ impl Curator {
         kind: ReplayedMechanism,
         draw: impl FnOnce(&[i64], &mut KeyedStream) -> usize,
     ) -> Result<usize, Refused> {
+        self.note(&format_args!("{kind:?} {:?}", scores.bound));
         let sums = ticket::whole(Zeroizing::new(scores.sums.clone()), self.together.as_ref())?;
         let mut stream = self.pay(&event)?;
         let chosen = draw(&sums, &mut stream);
@@ -262,6 +264,7 @@ impl Curator {
         charged: Event,
         (epsilon, split): (Epsilon, Split),
     ) -> Result<AboveThreshold, Refused> {
+        self.note(&format_args!("{terms:?}"));
         let stream = self.pay(&charged)?;
         let run = AboveThreshold::begin(terms, stream, self.together.clone());
         let Some(seat) = &self.replay else {
@@ -376,6 +379,7 @@ impl Curator {
         let event = Event::ExponentialMechanism { epsilon };
         // Below 2^32 in all.
         let counts: Vec<i64> = values.counts.iter().map(|&count| count as i64).collect();
+        self.note(&format_args!("{target:?} {base:?} {:?}", values.bins));
         let counts = ticket::whole(Zeroizing::new(counts), self.together.as_ref())?;
         let counts: Zeroizing<Vec<u64>> =
             Zeroizing::new(counts.iter().map(|&count| count as u64).collect());

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use crate::exchange::{ExchangeError, Together};
 use crate::guarantee::Mode;
 use crate::lattice::Bound;
-use crate::noise::Key;
+use crate::noise::{Key, StreamIds};
 use crate::order::Numbering;
 use crate::refused::Refused;
 use crate::slice::PoolError;
@@ -30,6 +30,7 @@ impl Curator {
     /// [`ExchangeError::TooLate`], [`ExchangeError::Disagree`] for other adjacencies, modes or seeds, and what the exchange gives.
     pub fn joined(mut self, together: &Together) -> Result<Self, Refused> {
         let begun = self.turn > 0
+            || self.streams != StreamIds::new()
             || self.ledger.is_some()
             || self.pool.is_some()
             || !self.reserved.is_empty()
@@ -82,10 +83,27 @@ impl Curator {
         Ok(ticket::whole(own, self.together.as_ref())?)
     }
 
+    /// What shapes a release beside its price: compared before its noise is drawn.
+    pub(super) fn note(&self, shape: &dyn fmt::Display) {
+        if let Some(together) = &self.together {
+            together.note(shape);
+        }
+    }
+
+    /// As [`Curator::note`], of numbers.
+    pub(super) fn note_numbers(&self, numbers: &[f64]) {
+        if let Some(together) = &self.together {
+            together.note_numbers(numbers);
+        }
+    }
+
     /// Refuses integers that are not the same on all ranks: those of a claim, which each has for all records.
     pub(super) fn same_on_all_ranks(&self, integers: &[i64]) -> Result<(), Refused> {
         if let Some(together) = &self.together {
             let mut hasher = Sha256::new();
+            // They have no noise: without the key nobody can compare a guess with what crosses the wire.
+            let words = self.key.words();
+            words.iter().for_each(|k| hasher.update(k.to_le_bytes()));
             integers.iter().for_each(|k| hasher.update(k.to_le_bytes()));
             let hash: [u8; 32] = hasher.finalize().into();
             together.agree_on(

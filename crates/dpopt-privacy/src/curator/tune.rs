@@ -192,6 +192,17 @@ impl Curator {
         tuning: &Tuning,
         run: impl Fn(&Self, &mut KeyedStream, &Arc<AtomicBool>) -> Result<(T, f64), Refused>,
     ) -> Result<Option<Best<T>>, Refused> {
+        match self.together.clone() {
+            Some(together) => together.uncounted(|| self.best_of_any(tuning, run)),
+            None => self.best_of_any(tuning, run),
+        }
+    }
+
+    fn best_of_any<T>(
+        &mut self,
+        tuning: &Tuning,
+        run: impl Fn(&Self, &mut KeyedStream, &Arc<AtomicBool>) -> Result<(T, f64), Refused>,
+    ) -> Result<Option<Best<T>>, Refused> {
         let event = tuning.event();
         self.check(&event, &Account::Whole)?;
         let repetitions = Repetitions::new(tuning);

@@ -70,7 +70,8 @@ enum Standing {
     Leaves,
 }
 
-/// What was exchanged so far: public.
+/// What was exchanged so far, but for the runs among which a choice of the best of several is made, whose number is
+/// secret: public.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Reductions over all ranks.
@@ -236,9 +237,30 @@ impl Together {
     fn words(&self, what: &'static str, words: &mut [u64]) -> Result<(), ExchangeError> {
         // As many on all ranks, or an error on all of them.
         self.note(&format_args!("{} words", words.len()));
-        self.agree(what)?;
+        // Nothing of another thread comes between the two.
         let mut state = self.0.state();
+        self.0.round_in(&mut state, what, Standing::Fine)?;
         self.0.add(&mut state, words)
+    }
+
+    /// Whether all ranks have failed, of which this one has: then they may go on, together.
+    ///
+    /// # Errors
+    /// As [`Together::agree_on`], where they can't.
+    pub(crate) fn all_failed(&self) -> Result<(), ExchangeError> {
+        let ranks = self.ranks() as u64;
+        match self.0.round("the run had an error", Standing::Failed) {
+            Err(ExchangeError::Elsewhere { failures, .. }) if failures == ranks => Ok(()),
+            other => other,
+        }
+    }
+
+    /// What `of` makes, without counting its rounds: how many runs a choice among several makes is secret.
+    pub(crate) fn uncounted<T>(&self, of: impl FnOnce() -> T) -> T {
+        let before = self.traffic();
+        let made = of();
+        self.0.state().traffic = before;
+        made
     }
 }
 
@@ -266,8 +288,16 @@ impl Ranks {
 
     /// A round in which ranks compare what they have said, and say whether they have failed.
     fn round(&self, what: &'static str, standing: Standing) -> Result<(), ExchangeError> {
+        self.round_in(&mut self.state(), what, standing)
+    }
+
+    fn round_in(
+        &self,
+        state: &mut State,
+        what: &'static str,
+        standing: Standing,
+    ) -> Result<(), ExchangeError> {
         let ranks = self.exchange.ranks() as u64;
-        let mut state = self.state();
         state.say(|hasher| hasher.update(what));
         let own = words_of(&state.said);
         let mut words = [0; ROUND];
@@ -276,12 +306,12 @@ impl Ranks {
         }
         words[2] = u64::from(standing == Standing::Leaves);
         words[3..].copy_from_slice(&own);
-        self.add(&mut state, &mut words)?;
+        self.add(state, &mut words)?;
         let [failures, numbers, leaving, said @ ..] = words;
         // Who has left does not come to the next round.
         state.parted |= leaving > 0;
         if failures > 0 {
-            let rank = (failures == 1).then(|| numbers as usize - 1);
+            let rank = (failures == 1).then(|| (numbers as usize).saturating_sub(1));
             // Whether they go on together is for the callers: all of them know.
             return Err(ExchangeError::Elsewhere {
                 failures,
@@ -295,7 +325,7 @@ impl Ranks {
         // All ranks see it: which hashes differ in a way that some rank does not is a matter of 256 bits of a hash.
         let mut each = vec![0; ranks as usize];
         each[self.exchange.rank()] = own[0];
-        let told = self.add(&mut state, &mut each);
+        let told = self.add(state, &mut each);
         state.parted = true;
         told?;
         let mut others = each

@@ -271,7 +271,7 @@ impl StreamId {
 }
 
 /// Hands out release numbers, each once.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct StreamIds {
     next: [u64; Purpose::ALL.len()],
 }
