@@ -153,6 +153,8 @@ pub(crate) fn own_file(flag: &'static str, path: &Path) -> Result<PathBuf, CliEr
         })
         .collect();
     found.sort_unstable();
+    // Who sees other files might read one that another rank reads.
+    ranks.agree_on("the files that match", &found.join("\0"))?;
     match found.get(rank) {
         Some(name) if found.len() == all => Ok(folder.join(name)),
         _ => refused(format!(

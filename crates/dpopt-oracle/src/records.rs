@@ -210,6 +210,7 @@ impl Examples {
     pub fn embedded(&self, map: &JlMap, row_norm: ClipNorm) -> Result<Self, DataError> {
         let mut embedded = Self::new(map.embed(&self.design)?, self.labels.clone(), row_norm)?;
         embedded.label_bound = self.label_bound;
+        embedded.slots = self.slots.clone();
         Ok(embedded)
     }
 

@@ -54,15 +54,8 @@ impl Shard {
         seed: u64,
     ) -> Result<(), DataError> {
         self.together.agree_on("the seed of the order", &seed)?;
-        let Own::Range(range) = &self.own else {
-            return Err(DataError::JoinedLate);
-        };
         let all = seeded::order(self.total as usize, 1, seed);
-        let numbered = all.iter().zip(0u32..);
-        let here = numbered.filter(|(record, _)| range.contains(&(**record as usize)));
-        let (places, positions): (Vec<u32>, Vec<u32>) = here
-            .map(|(record, position)| (record - range.start as u32, position))
-            .unzip();
+        let (places, positions) = self.own.among(&all);
         records.reorder(&places);
         self.own = Own::Listed(positions);
         records.place(&|i| self.own.slot(i));

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dpopt_linalg::Design;
+use dpopt_linalg::{Design, JlMap};
 use dpopt_oracle::query::{BallGradient, Offsets};
 use dpopt_oracle::{
     AskError, ClosureLoss, Constants, ConvexGlm, Convexity, DataError, EstimatorError, Glm, Linear,
@@ -14,7 +14,6 @@ use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, ExchangeError, NoiseMultiplier, Refused, SensitivityClaim,
     Spend, Together, Which,
 };
-
 
 const RECORDS: usize = 90;
 const DIM: usize = 3;
@@ -179,32 +178,50 @@ fn a_pass_goes_over_the_records_of_all_ranks_in_order() {
     }
 }
 
-/// Offsets are each position's own: that among all records.
+/// As a hold-out with a solver of slices asks for.
+#[test]
+fn a_part_that_was_set_aside_has_an_order_of_its_own() {
+    let both = |together: Option<&Together>| {
+        let (rest, held) = data(together).set_aside(30, 8).unwrap();
+        let rest = rest.in_random_order(3).unwrap();
+        let held = held.in_random_order(4).unwrap();
+        assert_eq!((rest.public_records(), held.public_records()), (60, 30));
+        means(&rest, together)
+    };
+    let expected = both(None);
+    for ranks in [1, 2, 3] {
+        let found = on(ranks, |together| both(Some(together)));
+        assert_eq!(found, vec![expected.clone(); ranks]);
+    }
+}
+
+/// Offsets are each position's own: that among all records, through a map of the rows too.
 #[test]
 fn a_query_that_goes_by_position_goes_by_that_of_all_ranks() {
-    let released = |together: Option<&Together>| {
-        let data = data(together);
+    let released = |together: Option<&Together>, data: &PrivateData| {
+        let dim = data.dim();
         let mut curator = curator(together);
-        let offsets = Offsets::draw(&mut curator, DIM, 0.5, RECORDS.try_into().unwrap()).unwrap();
-        let mut means = PrivateMean::new(&data, Glm::Logistic, curator).unwrap();
+        let offsets = Offsets::draw(&mut curator, dim, 0.5, RECORDS.try_into().unwrap()).unwrap();
+        let mut means = PrivateMean::new(data, Glm::Logistic, curator).unwrap();
         let spend = Spend::Fixed(Event::gaussian(z(2.0)));
         means.books().reserve(&spend).unwrap();
         let query = BallGradient {
-            point: &[0.2; DIM],
+            point: &vec![0.2; dim],
             offsets: &offsets,
             clip: clip(1.0),
         };
-        means
-            .release(&query, Which::All, z(2.0))
-            .unwrap()
-            .unwrap()
-            .mean
+        let released = means.release(&query, Which::All, z(2.0));
+        released.unwrap().unwrap().mean
     };
-    let expected = released(None);
-    assert_eq!(
-        on(3, |together| released(Some(together))),
-        vec![expected; 3]
-    );
+    let both = |together: Option<&Together>| {
+        let map = JlMap::gaussian(2, DIM, 5).unwrap();
+        let data = data(together);
+        let embedded = data.embedded(&map, clip(1.0)).unwrap();
+        [&data, &embedded].map(|data| released(together, data))
+    };
+    let expected = both(None);
+    let found = on(3, |together| both(Some(together)));
+    assert_eq!(found, vec![expected; 3]);
 }
 
 /// Records of one's own don't say where they are among those of all ranks.

@@ -306,6 +306,81 @@ fn a_rank_with_other_noise_ends_the_run() {
     }
 }
 
+/// Twins: what shapes a release after the sum is another on one rank. Noise is the same on all, so that two such releases would tell a
+/// sum without noise: none is made.
+#[test]
+fn a_rank_with_another_shape_releases_nothing_on_any_rank() {
+    let body = Body::of(RECORDS);
+    let epsilon = Epsilon::new(1.0).unwrap();
+    type Case<'a> = &'a (dyn Fn(&mut Curator, &Range<u64>, usize) -> Result<(), Refused> + Sync);
+    let cases: [Case<'_>; 6] = [
+        &|curator, own, rank| {
+            let ticket = curator.grant(Which::All, body, bound(), z())?;
+            let sum = sum(ticket.sample(), own);
+            let within = rank..3;
+            curator.redeem_norm_of(ticket, sum, within, &[]).map(drop)
+        },
+        &|curator, own, rank| {
+            let ticket = curator.grant(Which::All, body, bound(), z())?;
+            let sum = sum(ticket.sample(), own);
+            curator.redeem_norm(ticket, sum, &[rank as f64]).map(drop)
+        },
+        &|curator, own, rank| {
+            let kind = [PrefixKind::Toeplitz, PrefixKind::Independent][rank];
+            let every = Participation::Every;
+            let mut period = curator.prefix(kind, bound(), 2, z(), every)?;
+            let ticket = period.grant(Which::All, body, curator)?;
+            let sum = sum(ticket.sample(), own);
+            period.redeem(ticket, sum, curator).map(drop)
+        },
+        &|curator, own, rank| {
+            let mut choice = curator.grant_choice(body, bound(), epsilon)?;
+            let sum = sum(choice.sample(), own);
+            choice.add(sum, &[rank as f64])?;
+            curator.redeem_choice(choice).map(drop)
+        },
+        &|curator, _, rank| {
+            let values = QuantileSum::new(QuantileBins::new(&[0.0, 1.0, 2.0])?);
+            let values = values.finish(ADJACENCY);
+            let base = [BaseMeasure::Width, BaseMeasure::Bins][rank];
+            let target = Target::median();
+            curator.quantile(&values, target, base, epsilon).map(drop)
+        },
+        &|curator, _, rank| {
+            let norms = Queries::Norms(bound());
+            let threshold = rank as f64;
+            let run = curator.above_threshold(norms, threshold, 1, epsilon, Split::Half)?;
+            drop(run);
+            Ok(())
+        },
+    ];
+    let spend = Spend::Fixed(Event::composed(vec![
+        Event::gaussian(z()),
+        Event::ExponentialMechanism { epsilon },
+        Event::AboveThreshold { epsilon },
+    ]));
+    for (i, case) in cases.iter().enumerate() {
+        let found = on(2, |together| {
+            let own = own(Some(&together));
+            let mut curator = simulated(&together);
+            curator.reserve(&spend).unwrap();
+            let released = case(&mut curator, &own, together.rank());
+            (released.err(), curator.spent())
+        });
+        for (error, spent) in found {
+            let disagree = matches!(
+                error,
+                Some(
+                    Refused::Exchange(ExchangeError::Disagree { .. })
+                        | Refused::Ticket(TicketError::Exchange(ExchangeError::Disagree { .. }))
+                )
+            );
+            assert!(disagree, "{i}: {error:?}");
+            assert_eq!(spent, Event::NoOp, "{i}");
+        }
+    }
+}
+
 /// Twin: an exchange that says that all agree without asking.
 struct Agreeable(ThreadRanks);
 
