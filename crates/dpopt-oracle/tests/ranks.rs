@@ -15,7 +15,6 @@ use dpopt_privacy::{
     Spend, Together, Which,
 };
 
-
 const RECORDS: usize = 90;
 const DIM: usize = 3;
 const ADJACENCY: Adjacency = Adjacency::ReplaceOne;
