@@ -41,7 +41,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV] [--only LINE]... [--data DIR] [--rounds N] [--out DIR] [--docs] [--list] | --older |
+    /// Reads `[--quick] [--json FILE] [--peers VENV] [--only LINE]... [--data DIR] [--rounds N] [--out DIR] [--docs] [--list] [--built] | --older |
     /// --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]... | --tables [--peers VENV] [OPTION]...`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
@@ -77,6 +77,7 @@ impl Options {
                 }
                 "--docs" => options.lines.docs = true,
                 "--list" => options.lines.list = true,
+                "--built" => options.lines.built = true,
                 other => return Err(format!("bench has no option `{other}`")),
             }
         }
