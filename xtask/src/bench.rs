@@ -9,6 +9,7 @@ mod rounds;
 mod run;
 mod scaling;
 mod show;
+mod sweeps;
 mod system;
 
 use std::fs;

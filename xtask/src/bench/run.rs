@@ -6,9 +6,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::limits;
-use super::lines::{LINES, Line, Peers, SWEEPS, Sweep};
+use super::lines::{LINES, Line, Peers};
 use super::measure::{self, How, Tools};
 use super::show::tables;
+use super::sweeps::{SWEEPS, Sweep};
 use super::{page, scaling, system};
 use crate::cargo::cargo;
 use crate::peers;

@@ -114,10 +114,10 @@ fn serve<L: Loss<Records = Examples>>(
             .release(query, Which::All, NoiseMultiplier::new(z)?)?;
         Ok(released.ok_or("nothing was released")?.mean)
     };
-    let mut draw = draws(dim, threads)?;
+    let draw = draws(dim, threads)?;
     let mut works: Vec<Work<'_>> = vec![
         ("step", Box::new(move || Ok(release(1.0)?[0]))),
-        ("noise", Box::new(move || draw())),
+        ("noise", Box::new(draw)),
     ];
     works.extend(limit);
     let records = data.public_records() as f64;
