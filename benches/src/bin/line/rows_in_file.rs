@@ -65,7 +65,9 @@ fn write(records: usize, columns: usize, path: &Path) -> Result<Vec<f32>, Failur
     for _ in 0..records * columns {
         out.write_all(&((size * number()) as f32).to_le_bytes())?;
     }
-    let file = out.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    let file = out
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?;
     // Pages that are not written yet can't be dropped.
     file.sync_all()?;
     Ok((0..records).map(|_| number().signum() as f32).collect())
