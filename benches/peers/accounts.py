@@ -83,7 +83,7 @@ def account(words, folder):
         if not abs(value / reference - 1) < 0.2:
             raise RuntimeError(f"its answer {value:.4g} is far from ours, {reference:.4g}")
 
-    return Problem(["step"], lambda name: {"step": builders[name]()}, check)
+    return Problem(lambda name: {"step": builders[name]()}, check)
 
 
 def audit(words, folder):
@@ -94,7 +94,7 @@ def audit(words, folder):
 
         return {"step": lambda: float(_epsilon_one_run(0.0, canaries, guesses, correct, 0.05, 1e-6))}
 
-    return Problem(["step"], build, lambda name, calls: calls["step"]() and None)
+    return Problem(build, lambda name, calls: calls["step"]() and None)
 
 
 TASKS = {"account": account, "audit": audit}

@@ -59,10 +59,10 @@ def compared(folder, builders, clip=CLIP, tolerance=1e-3):
         added = np.asarray(calls["step"](), dtype=np.float64).ravel() - found
         noise_of(added, NOISE * clip)
 
-    return Problem(["sum", "step"], build, check)
+    return Problem(build, check)
 
 
-def opacus_step(model, criterion, x, y, ghost, noise, secure=False):
+def opacus_step(model, criterion, x, y, ghost, noise, secure=False, by_input=True):
     """One sum of clipped gradients with noise as Opacus's optimisers form it. Its secure mode adds up four draws; its users give it a cryptographic
     generator too, a package that no longer builds: the default one is in its place, which is faster."""
     import torch
@@ -94,8 +94,8 @@ def opacus_step(model, criterion, x, y, ghost, noise, secure=False):
         criterion(model(x), y).backward()
         optimizer.pre_step()
         found = [p.grad for p in model.parameters()]
-        # As a row per input, then the biases.
-        parts = [(g.T if g.dim() == 2 else g).reshape(-1) for g in found]
+        # As a row per input, then the biases; of one layer as a row per class.
+        parts = [(g.T if g.dim() == 2 and by_input else g).reshape(-1) for g in found]
         return torch.cat(parts).numpy() if len(parts) > 1 else np.asarray(parts[0])
 
     return step
@@ -323,7 +323,7 @@ def softmax(words, folder):
     x, y = problems.images(batch)
     m, k = x.shape[1], 10
     one_hot = np.eye(k, dtype=np.float32)[y]
-    w = ours(folder, "point").astype(np.float32).reshape(m, k)
+    w = ours(folder, "point").astype(np.float32).reshape(k, m).T.copy()
 
     def torch_hand(noise):
         import torch
@@ -334,7 +334,7 @@ def softmax(words, folder):
         def sums():
             last = torch.softmax(tx @ tw, 1) - ty
             factor = torch.clamp(CLIP / (tn * last.norm(dim=1) + 1e-30), max=1)[:, None]
-            return (tx.T @ (last * factor)).reshape(-1)
+            return ((last * factor).T @ tx).reshape(-1)
 
         return finished(sums, noise, "torch")
 
@@ -348,7 +348,7 @@ def softmax(words, folder):
         def sums(x, y, w, norms):
             last = jax.nn.softmax(x @ w) - y
             factor = jnp.minimum(1, CLIP / (norms * jnp.linalg.norm(last, axis=1) + 1e-30))
-            return (x.T @ (last * factor[:, None])).reshape(-1)
+            return ((last * factor[:, None]).T @ x).reshape(-1)
 
         return finished(lambda: sums(*arrays), noise, "jax")
 
@@ -361,7 +361,7 @@ def softmax(words, folder):
                 linear.weight.copy_(torch.from_numpy(w).T)
             loss = torch.nn.CrossEntropyLoss(reduction="sum")
             both = torch.from_numpy(x), torch.from_numpy(y)
-            return opacus_step(torch.nn.Sequential(linear), loss, *both, True, noise, secure)
+            return opacus_step(torch.nn.Sequential(linear), loss, *both, True, noise, secure, False)
 
         return build
 

@@ -106,7 +106,7 @@ def noise(words, folder):
         scale = getattr(calls["step"], "times", 1)
         return f"{FEW} draws, times {scale:g}" if scale != 1 else ""
 
-    return Problem(["step"], lambda name: {"step": builders[name]()}, check)
+    return Problem(lambda name: {"step": builders[name]()}, check)
 
 
 TASKS = {"noise": noise}

@@ -54,11 +54,12 @@ def opened(request, tasks):
         try:
             calls[name] = problem.build(name)
             note = problem.check(name, calls[name])
-            found[name] = {"version": f"{package} {version}", "note": note or ""}
+            kinds = list(calls[name])
+            found[name] = {"version": f"{package} {version}", "note": note or "", "kinds": kinds}
         except Exception as error:  # a tool that can't do this must not end the others
             calls.pop(name, None)
             found[name] = {"failed": f"{type(error).__name__}: {error}"[:200]}
-    return {"peers": found, "kinds": problem.kinds}, calls
+    return {"peers": found}, calls
 
 
 def timed(call):

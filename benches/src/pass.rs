@@ -110,7 +110,6 @@ impl<T: Bits> WithSimd for Read<'_, T> {
 }
 
 /// Repeatable numbers in [-1, 1).
-#[must_use]
 pub fn numbers(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed;
     move || {

@@ -9,6 +9,7 @@ mod rounds;
 mod run;
 mod scaling;
 mod show;
+mod sweeps;
 mod system;
 
 use std::fs;
@@ -41,7 +42,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `[--quick] [--json FILE] [--peers VENV] [--only LINE]... [--data DIR] [--rounds N] [--out DIR] [--docs] [--list] | --older |
+    /// Reads `[--quick] [--json FILE] [--peers VENV] [--only LINE]... [--data DIR] [--rounds N] [--out DIR] [--docs] [--list] [--built] | --older |
     /// --census DIR [OPTION]... | --quantiles DIR [--peers VENV] [OPTION]... | --pairs DIR [OPTION]... | --phase [OPTION]... | --tables [--peers VENV] [OPTION]...`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
@@ -77,6 +78,7 @@ impl Options {
                 }
                 "--docs" => options.lines.docs = true,
                 "--list" => options.lines.list = true,
+                "--built" => options.lines.built = true,
                 other => return Err(format!("bench has no option `{other}`")),
             }
         }

@@ -8,7 +8,7 @@ usage: cargo xtask <command>
              the house rules: crate edges, circles of files, module docs, links, forbidden words; with circles what
              the files of each circle take from each other
   bench [--quick] [--json FILE] [--peers VENV] [--only LINE]... [--data DIR] [--rounds N] [--out DIR] [--docs] [--list]
-        | --older
+        [--built] | --older
         | --census DIR [--plans] [--all] [--threads N] [--radius R]... [--loss NAME]... [--epsilon E]...
           [--only SOLVER]... [--passes P]... [--runs N]
         | --quantiles DIR [--threads N] [--tau T]... [--epsilon E]... [--hidden K]... [--radius R] [--max-steps T]
@@ -19,7 +19,7 @@ usage: cargo xtask <command>
              Census-Income in DIR), as shares of what the machine can do at most; with --peers beside the tools in that
              virtual environment; --only LINE and --only scaling take those whose names begin so, --list names them; --out
              keeps the results in DIR, beside those of earlier runs, and makes a page of them; --docs writes
-             docs/measured/speed.md; with --older public certificates and second derivatives; with --census
+             docs/measured/speed.md; --built builds nothing and takes what there is; with --older public certificates and second derivatives; with --census
              every solver on the files train.csv.gz and test.csv.gz in DIR, as Markdown (docs/measured/census.md);
              with --quantiles conditional quantiles of age there (docs/measured/quantiles.md), with --peers also by
              Opacus and DPZero, and with --program losses that are programs; with --pairs metric learning on the files

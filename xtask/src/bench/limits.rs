@@ -54,16 +54,20 @@ pub(crate) fn measure(side: &Path, products: &Path, threads: usize) -> Result<Ra
         let found = own.ask(&format!("time {name}"))?["value"].as_f64();
         rates.insert(name.to_owned(), found.ok_or("a rate without a value")?);
     }
-    let output = Command::new(products)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("{}: {error}", products.display()))?;
-    let faer: Rates = serde_json::from_slice(&output.stdout)
-        .map_err(|error| format!("{} printed no rates: {error}", products.display()))?;
-    rates.extend(
-        faer.into_iter()
-            .map(|(name, rate)| (name, rate * threads as f64)),
-    );
+    let output = Command::new(products).stdin(Stdio::null()).output();
+    let found = output
+        .map_err(|error| error.to_string())
+        .and_then(|output| {
+            serde_json::from_slice::<Rates>(&output.stdout).map_err(|error| error.to_string())
+        });
+    match found {
+        Ok(found) => rates.extend(
+            found
+                .into_iter()
+                .map(|(name, rate)| (name, rate * threads as f64)),
+        ),
+        Err(why) => eprintln!("no rates of products: {}: {why}", products.display()),
+    }
     Ok(rates)
 }
 

@@ -183,8 +183,11 @@ fn timed(
         own.insert(name, Times::default());
     }
     let mut theirs: BTreeMap<(String, &str), Times> = BTreeMap::new();
-    for name in &opened {
-        for kind in kinds(line) {
+    for (name, has) in &opened {
+        for kind in kinds(line)
+            .iter()
+            .filter(|kind| has.iter().any(|h| h == *kind))
+        {
             theirs.insert((name.clone(), *kind), Times::default());
         }
     }
@@ -250,6 +253,9 @@ fn kinds(line: &Line) -> &'static [&'static str] {
     }
 }
 
+/// Tools that can be timed, with their kinds.
+type Ready = Vec<(String, Vec<String>)>;
+
 /// Opens a line with the tools; those that can be timed.
 fn open(
     line: &Line,
@@ -258,7 +264,7 @@ fn open(
     ours: &mut Answering,
     tools: &mut Tools,
     out: &mut Value,
-) -> Result<Vec<String>, String> {
+) -> Result<Ready, String> {
     if line.names().is_empty() || how.python.is_none() {
         return Ok(Vec::new());
     }
@@ -285,7 +291,7 @@ fn each_alone(
     why: &str,
     tools: &mut Tools,
     out: &mut Value,
-) -> Result<Vec<String>, String> {
+) -> Result<Ready, String> {
     let mut good = Vec::new();
     for pair in line.names() {
         let mut alone = request.clone();
@@ -307,14 +313,15 @@ fn each_alone(
 }
 
 /// Who is ready; the others are told.
-fn sorted(line: &Line, answer: &Value, out: &mut Value) -> Vec<String> {
+fn sorted(line: &Line, answer: &Value, out: &mut Value) -> Ready {
     let mut ready = Vec::new();
     for (name, _) in line.names() {
         let found = &answer["peers"][name];
         if let Some(version) = found["version"].as_str() {
             out["versions"][name] = json!(version);
             out["notes"][name] = found["note"].clone();
-            ready.push((*name).to_owned());
+            let kinds = serde_json::from_value(found["kinds"].clone()).unwrap_or_default();
+            ready.push(((*name).to_owned(), kinds));
         } else if let Some(why) = found["skipped"].as_str() {
             push(out, "skipped", name, why);
         } else if let Some(why) = found["failed"].as_str() {

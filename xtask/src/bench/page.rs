@@ -3,9 +3,9 @@
 use dpopt_report::{Mark, Plot, Scale, Series, Size, escape, page, table};
 use serde_json::Value;
 
-use super::lines::Sweep;
 use super::scaling::known;
 use super::show::{Table, list, tables};
+use super::sweeps::Sweep;
 
 const BEGIN: &str = "<!-- begin: written by cargo xtask bench -->";
 const END: &str = "<!-- end: written by cargo xtask bench -->";

@@ -6,9 +6,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::limits;
-use super::lines::{LINES, Line, Peers, SWEEPS, Sweep};
+use super::lines::{LINES, Line, Peers};
 use super::measure::{self, How, Tools};
 use super::show::tables;
+use super::sweeps::{SWEEPS, Sweep};
 use super::{page, scaling, system};
 use crate::cargo::cargo;
 use crate::peers;
@@ -33,6 +34,8 @@ pub(crate) struct Asked {
     pub(crate) docs: bool,
     /// Only the names.
     pub(crate) list: bool,
+    /// Nothing is built: what there is is taken.
+    pub(crate) built: bool,
 }
 
 impl Asked {
@@ -76,7 +79,7 @@ pub(crate) fn run(
     }
     let python = venv.map(|venv| peers::interpreter(Path::new(venv)));
     let python = python.transpose().map_err(|error| error.to_string())?;
-    let [side, products] = built(root)?;
+    let [side, products] = built(root, asked.built)?;
     let scratch = std::env::temp_dir().join(format!("dpopt-bench-{}", std::process::id()));
     std::fs::create_dir_all(&scratch).map_err(|error| format!("{}: {error}", scratch.display()))?;
     let mut how = How {
@@ -199,12 +202,12 @@ fn merged(old: &Value, mut new: Value) -> Value {
 }
 
 /// Builds our side and the products of faer; their paths.
-fn built(root: &Path) -> Result<[PathBuf; 2], String> {
+fn built(root: &Path, already: bool) -> Result<[PathBuf; 2], String> {
     let targets: [&[&str]; 2] = [
         &["-p", "dpopt-benches", "--features=census", "--bin", "line"],
         &["-p", "dpopt-linalg", "--example", "products"],
     ];
-    for target in targets {
+    for target in targets.into_iter().filter(|_| !already) {
         let mut build = Command::new(cargo());
         build
             .args(["build", "--quiet", "--release"])

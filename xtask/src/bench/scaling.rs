@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::limits::{self, Rates};
-use super::lines::{SWEEPS, Sweep, numbers};
+use super::lines::numbers;
 use super::measure::How;
 use super::rounds::median;
+use super::sweeps::{SWEEPS, Sweep};
 
 /// Seconds spent on a point, after three rounds.
 const ROOM: f64 = 1.0;

@@ -55,7 +55,7 @@ fn serve<L: Differentiable<Records = Examples>>(
     threads: NonZeroUsize,
     steps: usize,
 ) -> Result<(), Failure> {
-    let mut draw = draws(step.point().len(), threads)?;
+    let draw = draws(step.point().len(), threads)?;
     let step = &RefCell::new(step);
     let releases = move || {
         let mut last = 0.0;
@@ -66,7 +66,7 @@ fn serve<L: Differentiable<Records = Examples>>(
     };
     Side::new(vec![
         ("step", Box::new(releases)),
-        ("noise", Box::new(move || draw())),
+        ("noise", Box::new(draw)),
     ])
     .with_answer(move || {
         let mut step = step.borrow_mut();

@@ -52,8 +52,8 @@ fn fresh() -> impl FnMut() -> StreamId {
 }
 
 fn rounded(dim: &str, threads: &str) -> Result<(), Failure> {
-    let mut draw = draws(count(dim)?, threads.parse()?)?;
-    Side::new(vec![("step", Box::new(move || draw()))]).serve()
+    let draw = draws(count(dim)?, threads.parse()?)?;
+    Side::new(vec![("step", Box::new(draw))]).serve()
 }
 
 fn discrete(kind: &str, dim: &str, threads: &str) -> Result<(), Failure> {

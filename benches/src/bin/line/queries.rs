@@ -13,6 +13,8 @@ use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use crate::noise::draws;
 use crate::side::{Numbers, Side, Work, count};
 
+/// The clip radius of a change.
+const CHANGE: f64 = 1e-3;
 /// Half the distance of the two values of a slope.
 const SMOOTHING: f64 = 0.1;
 
@@ -33,9 +35,10 @@ fn spider(records: &str, columns: &str, threads: &str) -> Result<(), Failure> {
     let along: Vec<f64> = from.iter().map(|w| 1e-3 * w * w).collect();
     let to: Vec<f64> = from.iter().zip(&along).map(|(x, d)| x + d).collect();
     let segment = Segment::new(&from, &to, &along).ok_or("points of one length")?;
-    // As long as the longest change: rows have a norm of about 1, the logistic loss a curvature of at most 1/4.
-    let radius = ClipNorm::new(1e-3)?;
-    let query = Linear::change(segment, radius, radius);
+    // Leaves a gradient whole, which is no longer than its row.
+    let clip = ClipNorm::new(3.0)?;
+    let radius = ClipNorm::new(CHANGE)?;
+    let query = Linear::change(segment, clip, radius);
     let points = vec![("from", from.clone()), ("to", to.clone())];
     serve(
         &data,
@@ -114,10 +117,10 @@ fn serve<L: Loss<Records = Examples>>(
             .release(query, Which::All, NoiseMultiplier::new(z)?)?;
         Ok(released.ok_or("nothing was released")?.mean)
     };
-    let mut draw = draws(dim, threads)?;
+    let draw = draws(dim, threads)?;
     let mut works: Vec<Work<'_>> = vec![
         ("step", Box::new(move || Ok(release(1.0)?[0]))),
-        ("noise", Box::new(move || draw())),
+        ("noise", Box::new(draw)),
     ];
     works.extend(limit);
     let records = data.public_records() as f64;

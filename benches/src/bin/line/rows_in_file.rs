@@ -42,11 +42,11 @@ fn file(records: &str, columns: &str, path: &Path, threads: &str) -> Result<(), 
     let rows = ExamplesOnDisk::in_place(DesignFile::open(path, layout)?, labels, norm)?;
     let data = PrivateData::made_up_on_disk(rows, Adjacency::ReplaceOne, None)?;
     let step = &RefCell::new(release::logistic(&data, columns, threads)?);
-    let mut draw = draws(columns, threads)?;
+    let draw = draws(columns, threads)?;
     let length = (records * columns * 4) as u64;
     Side::new(vec![
-        ("step", Box::new(move || Ok(step.borrow_mut().release()?))),
-        ("noise", Box::new(move || draw())),
+        ("step", Box::new(move || step.borrow_mut().release())),
+        ("noise", Box::new(draw)),
         ("read", Box::new(move || read(path, length, threads))),
     ])
     .with_answer(move || {
@@ -65,7 +65,9 @@ fn write(records: usize, columns: usize, path: &Path) -> Result<Vec<f32>, Failur
     for _ in 0..records * columns {
         out.write_all(&((size * number()) as f32).to_le_bytes())?;
     }
-    let file = out.into_inner().map_err(|error| error.into_error())?;
+    let file = out
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?;
     // Pages that are not written yet can't be dropped.
     file.sync_all()?;
     Ok((0..records).map(|_| number().signum() as f32).collect())
