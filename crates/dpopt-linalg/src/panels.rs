@@ -323,24 +323,20 @@ impl Multiply<'_> {
     ) {
         let all = self.matrix.depth;
         let depth = DEPTH.min(all - start);
-        let mut matrix: [&[[f32; SINGLES]]; J] = [&[]; J];
-        for j in 0..J {
-            matrix[j] =
-                &self.matrix.panels[((first + j) * all + start) * SINGLES..][..depth * SINGLES];
-        }
+        let matrix: [&[[f32; SINGLES]]; J] = std::array::from_fn(|j| {
+            &self.matrix.panels[((first + j) * all + start) * SINGLES..][..depth * SINGLES]
+        });
         let mut sums = [[lanes.splat_single(0.0); J]; R];
-        for j in 0..J {
-            let from = &self.out[(first + j) * self.places + row..][..R];
-            for r in 0..R {
-                sums[r][j] = lanes.load_singles(&from[r]);
+        for (r, sums) in sums.iter_mut().enumerate() {
+            for (j, sum) in sums.iter_mut().enumerate() {
+                *sum = lanes.load_singles(&self.out[(first + j) * self.places + row + r]);
             }
         }
         let from = &self.rows[start * self.places + row..];
         let sums = group(lanes, from, self.places, matrix, sums);
-        for j in 0..J {
-            let to = &mut self.out[(first + j) * self.places + row..][..R];
-            for r in 0..R {
-                to[r] = lanes.to_singles(sums[r][j]);
+        for (r, sums) in sums.iter().enumerate() {
+            for (j, &sum) in sums.iter().enumerate() {
+                self.out[(first + j) * self.places + row + r] = lanes.to_singles(sum);
             }
         }
     }

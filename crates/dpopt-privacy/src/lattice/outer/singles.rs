@@ -141,10 +141,8 @@ impl AddProducts<'_> {
         let Some(some) = (self.sum.len() / self.columns).checked_sub(first + FROM) else {
             return;
         };
-        let mut right: [&[Single]; J] = [&[]; J];
-        for j in 0..J {
-            right[j] = &self.right[(q + j) * self.places..][..self.count];
-        }
+        let right: [&[Single]; J] =
+            std::array::from_fn(|j| &self.right[(q + j) * self.places..][..self.count]);
         let left = &self.left[first / SINGLES * self.places..][..self.count];
         let tile = products::<L, J, FROM, T>(lanes, left, right);
         for (i, tile) in tile.iter().enumerate().take(some) {
