@@ -95,6 +95,8 @@ pub trait Lanes: Copy {
     type Singles: Copy;
     /// Whether `a * b + c` is rounded once.
     const FUSED: bool;
+    /// How many times sixteen singles the registers hold.
+    const REGISTERS: usize;
 
     /// The same number in each lane.
     fn splat(self, x: f64) -> Self::Doubles;
@@ -226,6 +228,7 @@ impl<const FUSED: bool> Lanes for Arrays<FUSED> {
     type Words = [i64; LANES];
     type Singles = [f32; SINGLES];
     const FUSED: bool = FUSED;
+    const REGISTERS: usize = 4;
 
     #[inline(always)]
     fn splat(self, x: f64) -> [f64; LANES] {
@@ -317,6 +320,7 @@ impl Lanes for pulp::x86::V4 {
     type Words = pulp::i64x8;
     type Singles = pulp::f32x16;
     const FUSED: bool = true;
+    const REGISTERS: usize = 32;
 
     #[inline(always)]
     fn splat(self, x: f64) -> pulp::f64x8 {
@@ -399,6 +403,7 @@ impl Lanes for pulp::x86::V3 {
     type Words = [pulp::i64x4; 2];
     type Singles = [pulp::f32x8; 2];
     const FUSED: bool = true;
+    const REGISTERS: usize = 8;
 
     #[inline(always)]
     fn splat(self, x: f64) -> [pulp::f64x4; 2] {

@@ -4,10 +4,10 @@
 use crate::row::Row;
 use dpopt_lanes::{Kernel, Lanes, SINGLES, dispatch};
 
-/// Rows that share one read of the matrix. Tuned, with [`WIDE`]: 24 sums and what is added to them fill the 32
-/// registers of AVX-512.
+/// Places for rows are a multiple of this.
 const ROWS: usize = 8;
-/// Vectors of columns that are summed together.
+/// Vectors of columns that are summed together where there are registers for it. Tuned: with eight rows 24 sums and what is
+/// added to them fill the 32 registers of AVX-512. With fewer it is one vector of columns, and six rows.
 const WIDE: usize = 3;
 /// Panels of the rows that are read before the sums go back to memory. Tuned: the matrix's rows for this many share
 /// the innermost cache with the rows.
@@ -158,8 +158,6 @@ impl PackedSingles {
     /// rows, their number or the row's place among them. Columns of the rows beyond k meet zeros, if there is room
     /// for them in the last panel, and are left out otherwise.
     ///
-    /// Up to seven places after the last row are overwritten.
-    ///
     /// # Panics
     /// When the shapes don't fit, which does not depend on what the rows hold.
     pub fn multiply(&self, rows: &Panels, count: usize, out: &mut Panels) {
@@ -270,74 +268,95 @@ impl Kernel for Multiply<'_> {
         let panels = self.matrix.start.len();
         for start in (0..self.matrix.depth).step_by(DEPTH) {
             let mut p = 0;
-            while p + WIDE <= panels {
-                self.columns_of::<L, WIDE>(lanes, p, start);
+            while L::REGISTERS >= 32 && p + WIDE <= panels {
+                self.columns_of::<L, WIDE, 8>(lanes, p, start);
                 p += WIDE;
             }
-            match panels - p {
-                2 => self.columns_of::<L, 2>(lanes, p, start),
-                1 => self.columns_of::<L, 1>(lanes, p, start),
-                _ => {}
+            while L::REGISTERS >= 32 && p + 2 <= panels {
+                self.columns_of::<L, 2, 8>(lanes, p, start);
+                p += 2;
+            }
+            while p < panels {
+                if L::REGISTERS >= 32 {
+                    self.columns_of::<L, 1, 8>(lanes, p, start);
+                } else {
+                    self.columns_of::<L, 1, 6>(lanes, p, start);
+                }
+                p += 1;
             }
         }
     }
 }
 
 impl Multiply<'_> {
-    /// Adds what the panels of rows from `start` on give in the J panels from `first` on.
+    /// Adds what the panels of rows from `start` on give in the J panels from `first` on, R rows at a time.
     #[inline(always)]
-    fn columns_of<L: Lanes, const J: usize>(&mut self, lanes: L, first: usize, start: usize) {
+    fn columns_of<L: Lanes, const J: usize, const R: usize>(
+        &mut self,
+        lanes: L,
+        first: usize,
+        start: usize,
+    ) {
+        let mut row = 0;
+        while row + R <= self.count {
+            self.rows_of::<L, J, R>(lanes, first, start, row);
+            row += R;
+        }
+        while row + 4 <= self.count {
+            self.rows_of::<L, J, 4>(lanes, first, start, row);
+            row += 4;
+        }
+        while row < self.count {
+            self.rows_of::<L, J, 1>(lanes, first, start, row);
+            row += 1;
+        }
+    }
+
+    /// R rows from `row` on.
+    #[inline(always)]
+    fn rows_of<L: Lanes, const J: usize, const R: usize>(
+        &mut self,
+        lanes: L,
+        first: usize,
+        start: usize,
+        row: usize,
+    ) {
         let all = self.matrix.depth;
         let depth = DEPTH.min(all - start);
         let matrix: [&[[f32; SINGLES]]; J] = std::array::from_fn(|j| {
             &self.matrix.panels[((first + j) * all + start) * SINGLES..][..depth * SINGLES]
         });
-        for row in (0..self.count).step_by(ROWS) {
-            let mut sums = [[lanes.splat_single(0.0); J]; ROWS];
-            for j in 0..J {
-                let from = &self.out[(first + j) * self.places + row..][..ROWS];
-                for r in 0..ROWS {
-                    sums[r][j] = lanes.load_singles(&from[r]);
-                }
+        let mut sums = [[lanes.splat_single(0.0); J]; R];
+        for (r, sums) in sums.iter_mut().enumerate() {
+            for (j, sum) in sums.iter_mut().enumerate() {
+                *sum = lanes.load_singles(&self.out[(first + j) * self.places + row + r]);
             }
-            let from = &self.rows[start * self.places + row..];
-            let sums = group(lanes, from, self.places, matrix, sums);
-            for j in 0..J {
-                let to = &mut self.out[(first + j) * self.places + row..][..ROWS];
-                for r in 0..ROWS {
-                    to[r] = lanes.to_singles(sums[r][j]);
-                }
+        }
+        let from = &self.rows[start * self.places + row..];
+        let sums = group(lanes, from, self.places, matrix, sums);
+        for (r, sums) in sums.iter().enumerate() {
+            for (j, &sum) in sums.iter().enumerate() {
+                self.out[(first + j) * self.places + row + r] = lanes.to_singles(sum);
             }
         }
     }
 }
 
-/// Eight rows and J panels of the matrix. Each sum takes up one product after the other, whatever J is.
+/// R rows and J panels of the matrix. Each sum takes up one product after the other, whatever these are.
 #[inline(always)]
-fn group<L: Lanes, const J: usize>(
+fn group<L: Lanes, const J: usize, const R: usize>(
     lanes: L,
     rows: &[[f32; SINGLES]],
     places: usize,
     matrix: [&[[f32; SINGLES]]; J],
-    sums: [[L::Singles; J]; ROWS],
-) -> [[L::Singles; J]; ROWS] {
-    // One by one, not in a loop over an array: they have to stay in registers.
-    let [
-        mut s0,
-        mut s1,
-        mut s2,
-        mut s3,
-        mut s4,
-        mut s5,
-        mut s6,
-        mut s7,
-    ] = sums;
+    mut sums: [[L::Singles; J]; R],
+) -> [[L::Singles; J]; R] {
     let depth = matrix
         .iter()
         .fold(usize::MAX, |d, panel| d.min(panel.len() / SINGLES));
     let matrix = matrix.map(|panel| &panel.as_chunks::<SINGLES>().0[..depth]);
     for p in 0..depth {
-        let Some(entries) = rows[p * places..].first_chunk::<ROWS>() else {
+        let Some(entries) = rows[p * places..].first_chunk::<R>() else {
             break;
         };
         for k in 0..SINGLES {
@@ -345,17 +364,12 @@ fn group<L: Lanes, const J: usize>(
             for j in 0..J {
                 columns[j] = lanes.load_singles(&matrix[j][p][k]);
             }
-            s0 = lanes.add_single_multiples(entries[0][k], columns, s0);
-            s1 = lanes.add_single_multiples(entries[1][k], columns, s1);
-            s2 = lanes.add_single_multiples(entries[2][k], columns, s2);
-            s3 = lanes.add_single_multiples(entries[3][k], columns, s3);
-            s4 = lanes.add_single_multiples(entries[4][k], columns, s4);
-            s5 = lanes.add_single_multiples(entries[5][k], columns, s5);
-            s6 = lanes.add_single_multiples(entries[6][k], columns, s6);
-            s7 = lanes.add_single_multiples(entries[7][k], columns, s7);
+            for r in 0..R {
+                sums[r] = lanes.add_single_multiples(entries[r][k], columns, sums[r]);
+            }
         }
     }
-    [s0, s1, s2, s3, s4, s5, s6, s7]
+    sums
 }
 
 #[cfg(test)]

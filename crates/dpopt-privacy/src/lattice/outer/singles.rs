@@ -7,9 +7,8 @@ use super::super::MAGIC;
 /// Sixteen entries of one record's factor.
 pub(super) type Single = [f32; SINGLES];
 
-/// Rows of the product that one tile has.
-const TALL: usize = 8;
-/// Vectors of columns of a tile. Tuned: 24 sums and what is added to them fill the 32 registers of AVX-512.
+/// Vectors of columns of a tile where there are registers for it. Tuned: with eight rows 24 sums and what is added to them fill
+/// the 32 registers of AVX-512. With fewer a tile has one vector of columns, and five or six rows.
 const WIDE: usize = 3;
 
 /// Squared norms of the factors of some records.
@@ -96,47 +95,68 @@ impl Kernel for AddProducts<'_> {
 
     #[inline(always)]
     fn run<L: Lanes>(mut self, lanes: L) {
+        let rows = self.sum.len().checked_div(self.columns).unwrap_or(0);
         let panels = self.columns.div_ceil(SINGLES);
-        let mut q = 0;
-        while q + WIDE <= panels {
-            self.columns_of::<L, WIDE>(lanes, q);
-            q += WIDE;
-        }
-        match panels - q {
-            2 => self.columns_of::<L, 2>(lanes, q),
-            1 => self.columns_of::<L, 1>(lanes, q),
-            _ => {}
+        // The left panel, and the rows of the sum that it has a part in, stay in the innermost cache.
+        for first in (0..rows).step_by(SINGLES) {
+            let mut q = 0;
+            while L::REGISTERS >= 32 && q + WIDE <= panels {
+                self.tiles::<L, WIDE>(lanes, first, q);
+                q += WIDE;
+            }
+            while L::REGISTERS >= 32 && q + 2 <= panels {
+                self.tiles::<L, 2>(lanes, first, q);
+                q += 2;
+            }
+            while q < panels {
+                self.tiles::<L, 1>(lanes, first, q);
+                q += 1;
+            }
         }
     }
 }
 
 impl AddProducts<'_> {
-    /// The J panels of right factors from `q` on, with all left ones.
+    /// The sixteen rows from `first` on, and J panels of columns from `q` on.
     #[inline(always)]
-    fn columns_of<L: Lanes, const J: usize>(&mut self, lanes: L, q: usize) {
+    fn tiles<L: Lanes, const J: usize>(&mut self, lanes: L, first: usize, q: usize) {
+        if L::REGISTERS >= 32 {
+            self.tile::<L, J, 0, 8>(lanes, first, q);
+            self.tile::<L, J, 8, 8>(lanes, first, q);
+        } else {
+            self.tile::<L, J, 0, 6>(lanes, first, q);
+            self.tile::<L, J, 6, 5>(lanes, first, q);
+            self.tile::<L, J, 11, 5>(lanes, first, q);
+        }
+    }
+
+    /// T of these rows, from entry FROM of their panel on.
+    #[inline(always)]
+    fn tile<L: Lanes, const J: usize, const FROM: usize, const T: usize>(
+        &mut self,
+        lanes: L,
+        first: usize,
+        q: usize,
+    ) {
+        let Some(some) = (self.sum.len() / self.columns).checked_sub(first + FROM) else {
+            return;
+        };
         let right: [&[Single]; J] =
             std::array::from_fn(|j| &self.right[(q + j) * self.places..][..self.count]);
-        let rows = self.sum.len().checked_div(self.columns).unwrap_or(0);
-        for first in (0..rows).step_by(TALL) {
-            let left = &self.left[first / SINGLES * self.places..][..self.count];
-            let tile = if first.is_multiple_of(SINGLES) {
-                tile::<L, J, 0>(lanes, left, right)
-            } else {
-                tile::<L, J, TALL>(lanes, left, right)
-            };
-            for (i, tile) in tile.iter().enumerate().take(rows - first) {
-                let row = &mut self.sum[(first + i) * self.columns..][..self.columns];
-                for (j, &singles) in tile.iter().enumerate() {
-                    let singles = lanes.to_singles(singles);
-                    let place = &mut row[(q + j) * SINGLES..];
-                    if let Some(whole) = place.first_chunk_mut::<SINGLES>() {
-                        add(lanes, whole, &singles);
-                    } else {
-                        let mut all = [0; SINGLES];
-                        add(lanes, &mut all, &singles);
-                        for (sum, k) in place.iter_mut().zip(all) {
-                            *sum += k;
-                        }
+        let left = &self.left[first / SINGLES * self.places..][..self.count];
+        let tile = products::<L, J, FROM, T>(lanes, left, right);
+        for (i, tile) in tile.iter().enumerate().take(some) {
+            let row = &mut self.sum[(first + FROM + i) * self.columns..][..self.columns];
+            for (j, &singles) in tile.iter().enumerate() {
+                let singles = lanes.to_singles(singles);
+                let place = &mut row[(q + j) * SINGLES..];
+                if let Some(whole) = place.first_chunk_mut::<SINGLES>() {
+                    add(lanes, whole, &singles);
+                } else {
+                    let mut all = [0; SINGLES];
+                    add(lanes, &mut all, &singles);
+                    for (sum, k) in place.iter_mut().zip(all) {
+                        *sum += k;
                     }
                 }
             }
@@ -158,16 +178,14 @@ fn add<L: Lanes>(lanes: L, sum: &mut [i64; SINGLES], singles: &Single) {
     }
 }
 
-/// The sums over records of products of 8 left with 16 J right entries, one record after another.
+/// The sums over records of products of T left with 16 J right entries, one record after another.
 #[inline(always)]
-fn tile<L: Lanes, const J: usize, const FIRST: usize>(
+fn products<L: Lanes, const J: usize, const FROM: usize, const T: usize>(
     lanes: L,
     left: &[Single],
     right: [&[Single]; J],
-) -> [[L::Singles; J]; TALL] {
-    // One by one, not in a loop over an array: they have to stay in registers.
-    let [mut s0, mut s1, mut s2, mut s3] = [[lanes.splat_single(0.0); J]; 4];
-    let [mut s4, mut s5, mut s6, mut s7] = [[lanes.splat_single(0.0); J]; 4];
+) -> [[L::Singles; J]; T] {
+    let mut sums = [[lanes.splat_single(0.0); J]; T];
     let count = right.iter().fold(left.len(), |count, r| count.min(r.len()));
     let right = right.map(|right| &right[..count]);
     for (r, left) in left[..count].iter().enumerate() {
@@ -175,14 +193,9 @@ fn tile<L: Lanes, const J: usize, const FIRST: usize>(
         for j in 0..J {
             columns[j] = lanes.load_singles(&right[j][r]);
         }
-        s0 = lanes.add_single_multiples(left[FIRST], columns, s0);
-        s1 = lanes.add_single_multiples(left[FIRST + 1], columns, s1);
-        s2 = lanes.add_single_multiples(left[FIRST + 2], columns, s2);
-        s3 = lanes.add_single_multiples(left[FIRST + 3], columns, s3);
-        s4 = lanes.add_single_multiples(left[FIRST + 4], columns, s4);
-        s5 = lanes.add_single_multiples(left[FIRST + 5], columns, s5);
-        s6 = lanes.add_single_multiples(left[FIRST + 6], columns, s6);
-        s7 = lanes.add_single_multiples(left[FIRST + 7], columns, s7);
+        for t in 0..T {
+            sums[t] = lanes.add_single_multiples(left[FROM + t], columns, sums[t]);
+        }
     }
-    [s0, s1, s2, s3, s4, s5, s6, s7]
+    sums
 }
