@@ -17,6 +17,7 @@ use crate::sample::{Body, Positions, Sample};
 use crate::selection::{
     BaseMeasure, QuantileBins, QuantileSum, Queries, ScoreBound, ScoreSum, Split, Target, Tuning,
 };
+use crate::ticket::TicketError;
 use crate::units::{ClipNorm, Delta, Epsilon, NoiseMultiplier, SamplingRate};
 use crate::which::{Allocation, Which};
 
