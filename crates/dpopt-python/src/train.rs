@@ -259,7 +259,7 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    fn new(plan: &dyn Plan, reason: Option<String>) -> PyResult<Self> {
+    pub(crate) fn new(plan: &dyn Plan, reason: Option<String>) -> PyResult<Self> {
         let facts = plan.facts();
         Ok(Self {
             solver: plan.name().to_owned(),
