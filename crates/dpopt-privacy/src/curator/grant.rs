@@ -321,8 +321,7 @@ impl Curator {
         let (price, noise) = (release.price, release.noise);
         let id = self.stream_id(Purpose::Noise)?;
         self.key.check_release(id, exact.len())?;
-        let (mechanism, scale, bound) = (release.mechanism, noise.scale(), release.bound);
-        self.note(&format_args!("{mechanism:?} {scale:?} {bound:?}"));
+        self.note_all(&(release.mechanism, noise.scale(), release.bound));
         // Charged first: from here on nothing can fail.
         self.charge(&price.event, &price.account)?;
         let step = release.bound.step();

@@ -90,6 +90,11 @@ impl Curator {
         }
     }
 
+    /// As [`Curator::note`], of all of these.
+    pub(super) fn note_all(&self, shape: &dyn fmt::Debug) {
+        self.note(&format_args!("{shape:?}"));
+    }
+
     /// As [`Curator::note`], of numbers.
     pub(super) fn note_numbers(&self, numbers: &[f64]) {
         if let Some(together) = &self.together {
