@@ -7,6 +7,7 @@ import numpy as np
 from . import _dpopt
 from ._base import ClassifierMixin, FromDataWarning, NotFittedError, Private, RegressorMixin  # noqa: F401
 from ._frames import table_of
+from ._plans import Plan
 from ._values import count, maybe, numbers, places, public_list, real, word
 from .errors import DPUserError
 
