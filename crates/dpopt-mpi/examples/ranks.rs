@@ -59,12 +59,17 @@ fn main() -> ExitCode {
         .and_then(|(engine, ranks)| {
             let together = Together::new(Box::new(ranks))?;
             let rank = together.rank();
-            let done = run(together, &words).map_err(|error| format!("rank {rank}: {error}"));
+            let done = run(together, &words);
+            if let Err(error) = &done {
+                // Before the engine ends, which the others take part in: at the first failure `mpirun` kills the rest.
+                say(&format!("error: rank {rank}: {error}"));
+            }
             drop(engine);
-            Ok(done?)
+            Ok(done.is_ok())
         });
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             say(&format!("error: {error}"));
             ExitCode::FAILURE
@@ -121,7 +126,11 @@ fn differ(together: &Together, what: &str) -> Done {
 }
 
 fn releases(together: &Together, path: &Path) -> Done {
-    say(&format!("process {} {}", together.rank(), std::process::id()));
+    say(&format!(
+        "process {} {}",
+        together.rank(),
+        std::process::id()
+    ));
     let adjacency = Adjacency::ReplaceOne;
     let mut curator = Curator::protected(adjacency)?.joined(together)?;
     if together.is_first() {
@@ -149,11 +158,15 @@ fn measure(together: &Together, rows: usize, dim: usize) -> Done {
     const PASSES: u32 = 20;
     let mut state = together.rank() as u64 + 1;
     let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (state >> 40) as f32 / (1 << 24) as f32 - 0.5
     };
     let entries = (0..rows * dim).map(|_| next()).collect();
-    let labels = (0..rows).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+    let labels = (0..rows)
+        .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
+        .collect();
     let norm = ClipNorm::new((dim as f64).sqrt())?;
     let design = Design::dense32(dim, entries)?;
     let adjacency = Adjacency::ReplaceOne;

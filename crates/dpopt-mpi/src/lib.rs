@@ -19,6 +19,8 @@ const AT_ONCE: usize = 1 << 24;
 /// How often to ask before the processor is given to others, and how long to sleep after that: oversubscribed ranks wait for each other.
 const ASKS: u32 = 200;
 const SLEEP: Duration = Duration::from_micros(20);
+/// How long what a rank says takes at most to come through `mpirun`.
+const WORDS: Duration = Duration::from_millis(300);
 /// How a run ends whose ranks don't answer.
 const ABORTED: i32 = 5;
 
@@ -39,6 +41,14 @@ pub enum MpiError {
 /// MPI as long as this lives: to be dropped last.
 pub struct Engine {
     _universe: Universe,
+}
+
+/// `mpirun` ends all ranks at the first that fails, with what it has not passed on yet. MPI ends on all ranks together, so a moment before it
+/// is enough for the words of each.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        std::thread::sleep(WORDS);
+    }
 }
 
 /// One rank of all that `mpirun` started.

@@ -279,13 +279,13 @@ fn the_command_trains_on_a_file_for_each_rank_and_the_first_rank_tells() {
         ("noisy-gd", "part-*.csv"),
         ("dp-sgd", "part-{rank}.csv"),
         ("spiderboost", "part-*.csv"),
-        ("recursive-sgd", "part-*.csv"),
+        ("recursive-sgd --radius 1", "part-*.csv"),
     ] {
         let place = Place::new(4);
         let output = place.run(
             4,
             &format!(
-                "train --data {data} --schema s.toml --solver {solver} --max-steps 400 --epsilon 1e6 --ledger b.jsonl --budget 2e6 --out o --threads 1"
+                "train --data {data} --schema s.toml --solver {solver} --max-steps 400 --epsilon 1e6 --ledger b.jsonl --budget 2e6 --budget-delta 1e-3 --out o --threads 1"
             ),
         );
         let said = both(&output);
@@ -304,7 +304,8 @@ fn the_command_trains_on_a_file_for_each_rank_and_the_first_rank_tells() {
 #[test]
 fn what_ranks_can_not_share_is_refused_and_nothing_is_charged() {
     let place = Place::new(3);
-    let with = "--schema s.toml --ledger b.jsonl --budget 5 --out o --epsilon 1";
+    let with =
+        "--schema s.toml --ledger b.jsonl --budget 5 --budget-delta 1e-3 --out o --epsilon 1";
     let all = [
         (
             "train --data part-0.csv",
@@ -322,7 +323,7 @@ fn what_ranks_can_not_share_is_refused_and_nothing_is_charged() {
     }
     place.refused(
         4,
-        "train --data part-*.csv --out o --ledger b.jsonl --budget 5",
+        "train --data part-*.csv --out o --ledger b.jsonl --budget 5 --budget-delta 1e-3",
         "",
     );
     // A part without records.
