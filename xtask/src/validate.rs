@@ -5,6 +5,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use crate::cargo::cargo;
+use crate::mpi;
 use crate::python;
 use crate::tidy::{self, TEST_COMMAND};
 
@@ -16,7 +17,7 @@ const AUDIT_COMMAND: &str = "example audit --quick";
 
 /// One thing that must succeed.
 struct Step {
-    /// `tidy` and `python`, which run in this process, a cargo command line, or `example` and the name of one that the tests built:
+    /// `tidy`, `python` and `mpi`, which run in this process, a cargo command line, or `example` and the name of one that the tests built:
     /// asking cargo for it alone would build everything again, with the features of one package.
     line: &'static str,
     /// Environment variables for this step alone.
@@ -27,7 +28,7 @@ struct Step {
 const PLAIN_COMMAND: &str =
     "cargo test --quiet --profile plain -p dpopt-cli --test cli -- a_build_without";
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     plain("tidy"),
     plain("cargo fmt --all --check"),
     plain("cargo clippy --workspace --all-targets --all-features -- -D warnings"),
@@ -40,6 +41,7 @@ const STEPS: [Step; 11] = [
     plain(TEST_COMMAND),
     plain(PLAIN_COMMAND),
     plain("python"),
+    plain("mpi"),
     plain(RATES_COMMAND),
     plain(AUDIT_COMMAND),
 ];
@@ -61,6 +63,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     each(&STEPS, |step| match step.line {
         "tidy" => tidy::run(root),
         "python" => python::test(root),
+        "mpi" => mpi::run(root, false),
         ALONE => tidy::libraries(root)?
             .iter()
             .try_for_each(|library| spawn(step, library, root)),
@@ -157,6 +160,7 @@ mod tests {
             TEST_COMMAND,
             super::PLAIN_COMMAND,
             "python",
+            "mpi",
             super::RATES_COMMAND,
             super::AUDIT_COMMAND,
         ];

@@ -255,7 +255,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         None => fit.seeded(args.seed, args.solver.escapes_saddles()),
         Some(_) => fit,
     };
-    args.checkpoints.check(args.force)?;
+    if first {
+        args.checkpoints.check(args.force)?;
+    }
     let mut ledger = match first {
         true => Shared::check(&args.ledger, args.adjacency, checkpoint.as_ref())?,
         false => None,

@@ -1,6 +1,11 @@
 //! Ranks that `mpirun` starts: the recorded bits, how runs end, what a killed rank has paid, and the command.
 //!
 //! Two cores are enough: ranks are oversubscribed. `DPOPT_KILLS_LONG` asks for 200 kills.
+#![allow(clippy::print_stdout, reason = "what the kills showed")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "limits of time, and the long form is asked for by the environment"
+)]
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -96,10 +101,6 @@ fn a_rank_that_hangs_ends_all_within_the_limit() {
     assert!(!said.contains("done"), "{said}");
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the long form is asked for by the environment"
-)]
 fn kills() -> u64 {
     match std::env::var_os("DPOPT_KILLS_LONG") {
         Some(_) => 200,
