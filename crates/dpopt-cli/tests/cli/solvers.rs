@@ -125,31 +125,35 @@ fn bounded_losses_are_planned_without_a_lipschitz_constant() {
 #[test]
 fn every_solver_trains_a_table() {
     let place = Place::new();
-    let mut moved = 0;
     for solver in offered() {
         place.table_for(solver);
         let flags = format!(
             "--epsilon 1e6 --solver {solver} --max-steps 40 --test test.csv {}",
             radius(solver)
         );
-        let json = place.train(&flags);
-        assert_eq!(json["solver"], solver.name);
-        assert!(json["epsilon"].as_f64().unwrap() <= 1e6, "{json}");
-        // With next to no noise its model is better than that of the origin, where every log loss is ln 2. A drawn output may be the
-        // start itself.
-        if json["learnt_nothing"] != true {
+        // One pass over so few rows certifies its start.
+        let stays = ["sosp", "adaptive-batch"].contains(&solver.name);
+        // A drawn output is the start itself in one run of 40: eight of eight are once in 1e12.
+        let mut runs = (0..if stays { 1 } else { 8 }).map(|_| {
+            let json = place.train(&flags);
+            assert_eq!(json["solver"], solver.name);
+            assert!(json["epsilon"].as_f64().unwrap() <= 1e6, "{json}");
+            assert!(json["releases"].as_u64().unwrap() > 0, "{json}");
+            assert_eq!(
+                json.get("rests_on").is_some(),
+                solver.name == "recursive-sgd"
+            );
+            json
+        });
+        let moved = runs.find(|json| json["learnt_nothing"] != true);
+        // With next to no noise its model is better than that of the origin, where every log loss is ln 2.
+        if let Some(json) = moved {
             let loss = json["test_log_loss"].as_f64().unwrap();
             assert!(loss < 0.99 * 2f64.ln(), "{solver}: {loss}");
-            moved += 1;
+        } else {
+            assert!(stays, "{solver} learnt nothing");
         }
-        assert!(json["releases"].as_u64().unwrap() > 0, "{json}");
-        assert_eq!(
-            json.get("rests_on").is_some(),
-            solver.name == "recursive-sgd"
-        );
     }
-    // Drawn are the outputs of six, of 40 points each; and one pass over so few rows certifies its start.
-    assert!(moved >= offered().count() - 3, "{moved}");
 }
 
 #[test]
