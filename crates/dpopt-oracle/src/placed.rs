@@ -1,48 +1,42 @@
 //! A clipped pass in blocks of fixed positions, which no thread shares with another.
 
+use std::ops::Range;
+
 use dpopt_privacy::{LatticeError, LatticeSum};
 
-use crate::loss::Loss;
-use crate::pass::cut;
+use crate::pass::Add;
 use crate::positions::Positions;
-use crate::query::Query;
-use crate::records::Records;
-use crate::threads::Threads;
+use crate::threads::{Cut, Threads};
 
 /// Pieces for each thread, so that one that is held up leaves work to the others.
 const PIECES_PER_THREAD: usize = 2;
 
-/// The lattice sum of a query's contributions, in blocks. It is the same, to the bit, for every number of threads: which
+/// The lattice sum of a query's contributions, in blocks of `width` positions. It is the same, to the bit, for every number of threads: which
 /// positions share a block is a matter of the positions, and each block is one thread's.
 ///
-/// `empty` makes the empty sums, in blocks. `nominal` is the public number of records that the pass is expected to read; it decides how many threads are asked for. Positions
-/// are cut between threads where blocks end, so that the cut does not depend on a sample either.
-pub(crate) fn placed_pass<L: Loss, Q: Query<L>>(
-    loss: &L,
-    records: &L::Records,
-    query: &Q,
+/// `empty` makes the empty sums, in blocks. As many threads are asked for as `cut` has. Positions
+/// are cut between threads where blocks end, and by their public `reach`, so that the cut does not depend on a sample either.
+pub(crate) fn placed_pass(
+    add: &Add<'_>,
     empty: &(dyn Fn() -> LatticeSum + Sync),
-    positions: &Positions<'_>,
-    nominal: f64,
+    (positions, reach): (&Positions<'_>, Range<usize>),
+    width: usize,
+    cut: Cut,
     threads: &Threads,
 ) -> Result<LatticeSum, LatticeError> {
-    let none = empty();
-    let width = none.blocks().map_or(1, |blocks| blocks.width() as usize);
-    let reach = positions.reach(records.len());
     let (first, last) = (reach.start / width, reach.end.div_ceil(width));
-    let workers = cut(loss, records, query, none.bound(), nominal, threads).workers;
-    let pieces = if workers == 1 {
+    let pieces = if cut.workers == 1 {
         1
     } else {
-        (workers * PIECES_PER_THREAD).min((last - first).max(1))
+        (cut.workers * PIECES_PER_THREAD).min((last - first).max(1))
     };
     let at = |k: usize| (first + (last - first) * k / pieces) * width;
     // Pieces are handed out in order, so each thread takes up blocks in order.
-    let parts = threads.run(pieces, workers, empty, |sum, k| {
-        query.add(loss, records, positions.between(at(k), at(k + 1)), sum);
+    let parts = threads.run(pieces, cut.workers, empty, |sum, k| {
+        add(positions.between(at(k), at(k + 1)), sum);
     });
     let mut parts = parts.into_iter();
-    let mut total = parts.next().unwrap_or(none);
+    let mut total = parts.next().unwrap_or_else(empty);
     for part in parts {
         total = total.merge(part)?;
     }
@@ -51,7 +45,7 @@ pub(crate) fn placed_pass<L: Loss, Q: Query<L>>(
 
 impl Positions<'_> {
     /// The public range that they are in: of a sample, all positions that it could have.
-    fn reach(&self, records: usize) -> std::ops::Range<usize> {
+    pub(crate) fn reach(&self, records: usize) -> Range<usize> {
         match self {
             Positions::Range(range) => range.clone(),
             Positions::Listed(_) => 0..records,

@@ -40,7 +40,7 @@ pub use normal::normal_reach;
 pub use outcome::{
     NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, ReleasedNorm, Stop,
 };
-pub use plan::{Item, Plan, Value};
+pub use plan::{Erased, Item, Plan, Value};
 pub use rank::PublicRank;
 pub use registry::{
     Auto, BoundedValues, ExtraFacts, HessianFacts, LibraryPlan, Limits, Needs, Planner, Solver,

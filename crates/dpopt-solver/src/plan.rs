@@ -21,7 +21,7 @@ use crate::withheld::{Covers, RestsOn, withheld_of, within};
 ///
 /// It can't be changed: a plan by hand is one of its own and states no bound, so that a stated bound never
 /// contradicts what is released.
-pub trait Plan: std::fmt::Debug + Send + Sync {
+pub trait Plan: Erased + std::fmt::Debug + Send + Sync {
     /// The name of the solver.
     fn name(&self) -> &'static str;
 
@@ -228,7 +228,19 @@ pub trait Plan: std::fmt::Debug + Send + Sync {
     /// [`RunError`]; what was released before it stays charged, and what was not released is given back where that is still
     /// possible.
     fn run_with(&self, oracle: &mut dyn Oracle, run: Run<'_>) -> Result<Outcome, RunError> {
-        self::run(self, oracle, run)
+        self::run(self.erased(), oracle, run)
+    }
+}
+
+/// A plan as any plan, so that runs are compiled once and not for each type. All plans have it.
+pub trait Erased {
+    /// The same plan.
+    fn erased(&self) -> &dyn Plan;
+}
+
+impl<P: Plan> Erased for P {
+    fn erased(&self) -> &dyn Plan {
+        self
     }
 }
 
@@ -313,11 +325,7 @@ impl<'a> Item<'a> {
 
 /// Walks: reserve, then ask, show, move, and at the end settle. A run that ends in an error is settled where that is
 /// still possible.
-fn run<P: Plan + ?Sized>(
-    plan: &P,
-    oracle: &mut dyn Oracle,
-    run: Run<'_>,
-) -> Result<Outcome, RunError> {
+fn run(plan: &dyn Plan, oracle: &mut dyn Oracle, run: Run<'_>) -> Result<Outcome, RunError> {
     let origin = vec![0.0; plan.dim()];
     let start = run.start.unwrap_or(&origin);
     let facts = oracle.facts();
@@ -397,8 +405,8 @@ fn run<P: Plan + ?Sized>(
     result
 }
 
-fn on_the_way<P: Plan + ?Sized>(
-    plan: &P,
+fn on_the_way(
+    plan: &dyn Plan,
     walk: &mut dyn Walk,
     start: &[f64],
     oracle: &mut Regularizing<'_>,
@@ -520,7 +528,7 @@ fn on_the_way<P: Plan + ?Sized>(
 
 /// Refuses an oracle whose records' products with Hessians may be longer than the plan clips them to: clipped products are those of no matrix, so
 /// that nothing could be told by them.
-fn check_products<P: Plan + ?Sized>(plan: &P, facts: &OracleFacts) -> Result<(), RunError> {
+fn check_products(plan: &dyn Plan, facts: &OracleFacts) -> Result<(), RunError> {
     let asks = |of| plan.needs().covers(of);
     let planned = plan.field_facts().smoothness;
     let products = asks(Offers::HESSIAN_PRODUCTS) || asks(Offers::CHAINS);
@@ -536,10 +544,7 @@ fn check_products<P: Plan + ?Sized>(plan: &P, facts: &OracleFacts) -> Result<(),
 
 /// What a run states of a point that it certified: nothing under an adjacency that hides the number of records, and nothing of a plan by
 /// hand, whose margins may be any numbers.
-fn certified_bound<P: Plan + ?Sized>(
-    plan: &P,
-    certified: &SecondOrderTargets,
-) -> Option<StatedBound> {
+fn certified_bound(plan: &dyn Plan, certified: &SecondOrderTargets) -> Option<StatedBound> {
     let terms = plan.terms();
     let SecondOrderTargets {
         gradient,

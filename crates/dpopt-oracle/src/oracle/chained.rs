@@ -55,7 +55,7 @@ impl<L: TwiceDifferentiable> PrivateMean<'_, L> {
             return Ok(LatticeSum::new(bound));
         };
         let weight = 1.0 / sample.denominator();
-        let empty = |_| LatticeSum::weighted(bound, weight, radius.get() * weight);
+        let empty = &|_| LatticeSum::weighted(bound, weight, radius.get() * weight);
         let radius = Some(radius);
         match link.from() {
             None => {

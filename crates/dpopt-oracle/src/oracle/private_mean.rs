@@ -15,7 +15,7 @@ use super::{
 use crate::data::PrivateData;
 use crate::error::{AskError, EstimatorError};
 use crate::loss::{Constants, Differentiable, Loss, TwiceDifferentiable};
-use crate::pass::{clipped_pass, cut};
+use crate::pass::clipped_pass;
 use crate::placed::placed_pass;
 use crate::positions::Positions;
 use crate::query::{
@@ -221,7 +221,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// [`AskError`]; nothing was released then.
     pub fn release(
         &mut self,
-        query: &impl Query<L>,
+        query: &dyn Query<L>,
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Mean>, AskError> {
@@ -249,7 +249,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// [`AskError`]; nothing was released then.
     pub fn release_norm(
         &mut self,
-        query: &impl Query<L>,
+        query: &dyn Query<L>,
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Number>, AskError> {
@@ -262,7 +262,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// [`AskError`]; nothing was released then.
     pub fn release_norm_from(
         &mut self,
-        query: &impl Query<L>,
+        query: &dyn Query<L>,
         shift: &[f64],
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
@@ -273,7 +273,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// As [`PrivateMean::release_norm_from`], of the coordinates in `within` alone.
     fn release_norm_of(
         &mut self,
-        query: &impl Query<L>,
+        query: &dyn Query<L>,
         within: Range<usize>,
         shift: &[f64],
         (over, noise_multiplier): (Which<'_>, NoiseMultiplier),
@@ -354,7 +354,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// The sum of `query` over the records of a ticket, which is not paid for yet.
     fn summed(
         &mut self,
-        query: &impl Query<L>,
+        query: &dyn Query<L>,
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<(Bound, Ticket, LatticeSum)>, AskError> {
@@ -364,7 +364,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let body = self.body(over)?;
         let curator = self.books.curator_mut();
         let ticket = curator.grant(over, body, bound, noise_multiplier)?;
-        let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
+        let sum = self.sum(query, ticket.sample(), &|blocks| empty(bound, blocks))?;
         Ok(Some((bound, ticket, sum)))
     }
 
@@ -376,7 +376,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     fn push_step(
         &mut self,
         period: &mut Prefix,
-        query: &impl Query<L>,
+        query: &dyn Query<L>,
         radius: ClipNorm,
         over: Which<'_>,
     ) -> Result<Mean, AskError> {
@@ -385,7 +385,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let body = self.body(over)?;
         let ticket = period.grant(over, body, self.books.curator_mut())?;
         let denominator = ticket.sample().denominator();
-        let sum = self.sum(query, ticket.sample(), |_| {
+        let sum = self.sum(query, ticket.sample(), &|_| {
             LatticeSum::weighted(bound, 1.0 / denominator, radius.get() / denominator)
         })?;
         let mean = period.redeem(ticket, sum, self.books.curator_mut())?;
@@ -417,7 +417,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     }
 
     /// The bound of a query that may be asked of these records; none where nothing has to be released.
-    fn admit(&self, query: &impl Query<L>) -> Result<Option<Bound>, AskError> {
+    fn admit(&self, query: &dyn Query<L>) -> Result<Option<Bound>, AskError> {
         // Before a pool is opened or a reservation looked at.
         self.data.check_curator(self.books.curator())?;
         if !query.fits(self.facts.dim) {
@@ -479,9 +479,9 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// told of the blocks of positions that it may be in.
     fn sum(
         &self,
-        query: &impl Query<L>,
+        query: &dyn Query<L>,
         sample: &Sample,
-        empty: impl Fn(Option<FixedBlocks>) -> LatticeSum + Sync,
+        empty: &(dyn Fn(Option<FixedBlocks>) -> LatticeSum + Sync),
     ) -> Result<LatticeSum, AskError> {
         // Asked once more where records are read: nothing passes this by.
         self.data.check_curator(self.books.curator())?;
@@ -494,24 +494,29 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let whole = stored.is_none() && self.data.shard().is_none();
         let in_blocks = query.sums_in_blocks() && whole;
         let blocks = sample.blocks().filter(|_| in_blocks);
-        let empty = || empty(blocks);
+        let empty = &|| empty(blocks);
+        let none = empty();
+        let evaluations = query.gradients_per_record() + query.values_per_record();
+        let work = evaluations * loss.work(records);
+        let cut = self.threads.cut(nominal, work, none.bound().dim());
         if let Some(stored) = stored {
             let add = |part: &_, at: Positions<'_>, sum: &mut _| query.add(loss, part, at, sum);
-            let bound = empty().bound();
-            let cut = cut(loss, records, query, bound, nominal, &self.threads);
-            return stored.pass(records, &positions, &empty, cut.workers, &add);
+            return stored.pass(records, &positions, empty, cut.workers, &add);
         }
-        let pass = match empty().blocks() {
-            Some(_) => placed_pass,
-            None => clipped_pass,
-        };
+        let add = &|at: Positions<'_>, sum: &mut _| query.add(loss, records, at, sum);
         let threads = &self.threads;
-        let sum = pass(loss, records, query, &empty, &positions, nominal, threads)?;
-        Ok(sum)
+        let sum = match none.blocks() {
+            Some(blocks) => {
+                let reached = (&positions, positions.reach(records.len()));
+                placed_pass(add, empty, reached, blocks.width() as usize, cut, threads)
+            }
+            None => clipped_pass(add, empty, &positions, cut, threads),
+        };
+        Ok(sum?)
     }
 
     /// Counts one release of `query` over nominally `read` records.
-    fn count(&mut self, query: &impl Query<L>, read: f64) {
+    fn count(&mut self, query: &dyn Query<L>, read: f64) {
         let (gradients, values) = (query.gradients_per_record(), query.values_per_record());
         self.books.count(read, gradients, values);
     }

@@ -31,7 +31,7 @@ impl<L: Loss> PrivateMean<'_, L> {
         let mut ticket = curator.grant_choice(body, bound, epsilon)?;
         let read = ticket.sample().denominator();
         for (query, shift) in among {
-            let sum = self.sum(query, ticket.sample(), |blocks| empty(bound, blocks))?;
+            let sum = self.sum(query, ticket.sample(), &|blocks| empty(bound, blocks))?;
             ticket
                 .add(sum, &times(shift, read))
                 .map_err(Refused::from)?;
@@ -70,7 +70,7 @@ impl<L: Loss> PrivateMean<'_, L> {
         let mut ticket = curator.grant_first(body, bound, whole, epsilon)?;
         let read = ticket.sample().denominator();
         for query in among {
-            let sum = self.sum(query, ticket.sample(), |_| empty(bound, None))?;
+            let sum = self.sum(query, ticket.sample(), &|_| empty(bound, None))?;
             ticket.add_norm(sum).map_err(Refused::from)?;
         }
         let first = self.books.curator_mut().redeem_first(ticket)?;
