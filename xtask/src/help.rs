@@ -49,8 +49,9 @@ usage: cargo xtask <command>
              the crate of ranks over MPI, built by itself and tested on two to four ranks, with a few kills; with --long
              200 of them. Says so where there is no MPI
   wheel      the Python package as a wheel for every interpreter from 3.10 on
-  kills      1,000 runs on a shared ledger killed at random times and 900 at chosen operations on the disk: the
-             ledger never says less than was released, and a killed run loses little
+  long [FILTER]
+             the tests whose names have FILTER in them, or all, in their long forms: all settings of references, all bytes
+             at which a disk may fill up, 1,900 killed runs
   fuzz PARSER [--seconds N]
              mutants of valid files against a parser: npy, idx, libsvm, csv, schema, draft, parquet
   help       this text";

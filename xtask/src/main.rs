@@ -20,7 +20,7 @@ mod exports;
 mod fuzz;
 mod groups;
 mod help;
-mod kills;
+mod long;
 mod mpi;
 mod peers;
 mod python;
@@ -50,7 +50,8 @@ fn main() -> ExitCode {
         ["report", chromium] => report::run(&repository_root(), chromium),
         ["mpi"] => mpi::run(&repository_root(), false),
         ["mpi", "--long"] => mpi::run(&repository_root(), true),
-        ["kills"] => kills::run(&repository_root()),
+        ["long"] => long::run(&repository_root(), ""),
+        ["long", filter] => long::run(&repository_root(), filter),
         ["verify-rates", options @ ..] => {
             theory::run(&repository_root(), "release", "verify_rates", options)
         }

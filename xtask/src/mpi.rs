@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cargo::cargo;
+use crate::long::VARIABLE;
 
 const PACKAGE: &str = "crates/dpopt-mpi";
 /// How to get it.
@@ -33,7 +34,7 @@ pub(crate) fn run(root: &Path, long: bool) -> Result<(), String> {
     ] {
         let mut command = command(root, words);
         if long {
-            command.env("DPOPT_KILLS_LONG", "1");
+            command.env(VARIABLE, "1");
         }
         let status = command.status();
         if !status.is_ok_and(|status| status.success()) {
@@ -78,14 +79,5 @@ mod tests {
                 .get_current_dir()
                 .is_some_and(|at| at.ends_with(PACKAGE))
         );
-    }
-
-    /// A name that no test knows would ask for the short form in silence.
-    #[test]
-    fn the_long_form_is_known_to_the_tests() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let tests = root.join(PACKAGE).join("tests/mpirun.rs");
-        let text = std::fs::read_to_string(tests).expect("the tests");
-        assert!(text.contains("\"DPOPT_KILLS_LONG\""));
     }
 }

@@ -43,14 +43,47 @@ const LONG: Form = Form {
     tests: &["tests", "tests_long"],
 };
 
+/// How the extension is built, and the folder below the target folder where it is then.
+struct Build {
+    words: &'static [&'static str],
+    folder: &'static str,
+}
+
+const ALONE: Build = Build {
+    words: &["--profile", "plain", "-p", "dpopt-python"],
+    folder: "plain",
+};
+/// Where the tests of the workspace were built, all but the extension is there. Asked for alone it has other features, and everything would be
+/// built again.
+const AFTER_THE_TESTS: Build = Build {
+    words: &[
+        "--profile",
+        "test",
+        "--workspace",
+        "--all-features",
+        "--lib",
+        "--tests",
+    ],
+    folder: "debug",
+};
+
 /// Tests the package. Without an interpreter it says so and passes: nothing else here needs one.
 pub(crate) fn test(root: &Path) -> Result<(), String> {
+    short(root, &ALONE)
+}
+
+/// The same where the tests of the workspace are built.
+pub(crate) fn test_after_the_tests(root: &Path) -> Result<(), String> {
+    short(root, &AFTER_THE_TESTS)
+}
+
+fn short(root: &Path, build: &Build) -> Result<(), String> {
     let target = target(root);
     let Some(python) = environment(root, &target, &SHORT)? else {
         println!("python: NOT TESTED, there is no python3 here");
         return Ok(());
     };
-    tested(root, &target, &python, &SHORT)?;
+    tested(root, &target, &python, &SHORT, build)?;
     println!(
         "python: dpopt.torch is NOT TESTED here, nor are the stubs: `cargo xtask python --torch` does, and installs gigabytes"
     );
@@ -64,20 +97,20 @@ pub(crate) fn test_with_torch(root: &Path, venv: Option<&str>) -> Result<(), Str
         Some(venv) => peers::interpreter(Path::new(venv)).map_err(|error| error.to_string())?,
         None => environment(root, &target, &LONG)?.ok_or("this needs python3")?,
     };
-    tested(root, &target, &python, &LONG)
+    tested(root, &target, &python, &LONG, &ALONE)
 }
 
-fn tested(root: &Path, target: &Path, python: &Path, form: &Form) -> Result<(), String> {
+fn tested(
+    root: &Path,
+    target: &Path,
+    python: &Path,
+    form: &Form,
+    build: &Build,
+) -> Result<(), String> {
     command(
         Command::new(cargo())
-            .args([
-                "build",
-                "--quiet",
-                "--profile",
-                "plain",
-                "-p",
-                "dpopt-python",
-            ])
+            .args(["build", "--quiet"])
+            .args(build.words)
             .current_dir(root),
         "the extension could not be built",
     )?;
@@ -93,7 +126,7 @@ fn tested(root: &Path, target: &Path, python: &Path, form: &Form) -> Result<(), 
             std::fs::copy(entry.path(), package.join(entry.file_name())).map_err(failed)?;
         }
     }
-    std::fs::copy(target.join("plain").join(BUILT), package.join(FOUND)).map_err(failed)?;
+    std::fs::copy(target.join(build.folder).join(BUILT), package.join(FOUND)).map_err(failed)?;
     command(
         Command::new(python)
             .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])

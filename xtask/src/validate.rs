@@ -24,9 +24,9 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-/// The tests that only a build without optional features has: they say what such a build refuses.
-const PLAIN_COMMAND: &str =
-    "cargo test --quiet --profile plain -p dpopt-cli --test cli -- a_build_without";
+/// The tests that only a build without optional features has: they say what such a build refuses. Of the whole workspace, so that all but the
+/// program is there from the step before.
+const PLAIN_COMMAND: &str = "cargo test --quiet --workspace --test cli -- a_build_without";
 
 const STEPS: [Step; 12] = [
     plain("tidy"),
@@ -62,7 +62,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     let start = Instant::now();
     each(&STEPS, |step| match step.line {
         "tidy" => tidy::run(root),
-        "python" => python::test(root),
+        "python" => python::test_after_the_tests(root),
         "mpi" => mpi::run(root, false),
         ALONE => tidy::libraries(root)?
             .iter()

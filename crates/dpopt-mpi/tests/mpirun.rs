@@ -1,6 +1,6 @@
 //! Ranks that `mpirun` starts: the recorded bits, how runs end, what a killed rank has paid, and the command.
 //!
-//! Two cores are enough: ranks are oversubscribed. `DPOPT_KILLS_LONG` asks for 200 kills.
+//! Two cores are enough: ranks are oversubscribed. `DPOPT_LONG` asks for 200 kills.
 #![allow(clippy::print_stdout, reason = "what the kills showed")]
 #![allow(
     clippy::disallowed_methods,
@@ -102,7 +102,7 @@ fn a_rank_that_hangs_ends_all_within_the_limit() {
 }
 
 fn kills() -> u64 {
-    match std::env::var_os("DPOPT_KILLS_LONG") {
+    match std::env::var_os("DPOPT_LONG") {
         Some(_) => 200,
         None => 6,
     }

@@ -60,6 +60,22 @@ impl Draws {
     }
 }
 
+/// Whether the long forms of tests are asked for: by `DPOPT_LONG` in the environment.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the long form is asked for by the environment"
+)]
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os("DPOPT_LONG").is_some()
+}
+
+/// Every `step`-th of these, from the first on; all of them in the long form.
+pub fn one_in<T>(step: usize, all: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+    let step = if is_long() { 1 } else { step };
+    all.into_iter().step_by(step)
+}
+
 /// Numbers in [-1, 1), one for each call.
 pub fn uniforms(seed: u64) -> impl FnMut() -> f64 {
     let mut draws = Draws::new(seed);

@@ -154,7 +154,7 @@ fn passes_that_are_asked_for_are_weighed_as_passes() {
     let bound = |choice: &Choice| choice.plan.bound().unwrap().value;
     let free = auto(&of, &extra, &budget(1.0), None).unwrap();
     let taken = free.plan.gradients() / records;
-    for share in [1.0, 0.999, 0.5, 0.1] {
+    for share in [0.999, 0.5, 0.1] {
         let found = auto_in_passes(&of, &extra, &budget(1.0), share * taken).unwrap();
         assert!(found.plan.gradients() <= share * taken * records);
         assert!(bound(&found) < found.plan.trivial_bound(), "{share}");

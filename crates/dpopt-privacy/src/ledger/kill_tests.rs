@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use dpopt_testkit::Draws;
+use dpopt_testkit::{Draws, is_long};
 
 use super::disk::{Access, Disk, FileDisk, OpenFile, Pulse};
 use super::terms::Terms;
@@ -33,8 +33,6 @@ use crate::which::Which;
 const PLACE: &str = "DPOPT_KILLS_PLACE";
 /// Says in the environment of a child at which operation it ends, and how.
 const FAULT: &str = "DPOPT_KILLS_FAULT";
-/// Asks for the long form.
-const LONG: &str = "DPOPT_KILLS_LONG";
 
 /// Noise multiplier of every release; one costs 1e-4 in squared mu.
 const Z: f64 = 100.0;
@@ -317,14 +315,6 @@ impl Subject {
         assert_eq!(disk.pulses().unwrap(), [""; 0]);
         Ledger::verify(&self.path(), None).unwrap();
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the long form is asked for by the environment"
-)]
-fn is_long() -> bool {
-    std::env::var_os(LONG).is_some()
 }
 
 #[test]
