@@ -7,7 +7,8 @@
 //! | `differ WHAT` | rank 1 says something else: `seed`, `plan`, `adjacency` |
 //! | `leave` | rank 1 ends with an error of its own |
 //! | `late` | rank 1 hangs |
-//! | `releases LEDGER` | 400 releases on a ledger, for who kills ranks |
+//! | `releases LEDGER` | 40 runs of 10 releases on a ledger, for who kills ranks |
+//! | `early LEDGER` | the same, broken: shown before they are charged |
 //! | `measure ROWS DIM` | so many rows on each rank: time, rounds and bytes of a pass |
 #![allow(clippy::print_stdout, reason = "the tests read it")]
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
@@ -24,6 +25,7 @@ mod saddles;
 mod table;
 
 use std::error::Error;
+use std::fs::File;
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -43,7 +45,8 @@ const SADDLES: &str = include_str!("../../dpopt-minimax/tests/data/streams.tsv")
 
 /// One release costs 1e-4 in squared mu.
 const Z: f64 = 100.0;
-const RELEASES: u64 = 400;
+const RUNS: u64 = 40;
+const RELEASES: u64 = 10;
 
 type Done = Result<(), Box<dyn Error>>;
 
@@ -51,7 +54,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let limit = match words.first() {
-        Some(&"late" | &"releases") => Duration::from_secs(5),
+        Some(&"late" | &"releases" | &"early") => Duration::from_secs(5),
         _ => Duration::from_secs(120),
     };
     let done = dpopt_mpi::start(limit)
@@ -96,7 +99,8 @@ fn run(together: Together, words: &[&str]) -> Done {
             }
             together.agree("the plan")?;
         }
-        ["releases", ledger] => releases(&together, Path::new(ledger))?,
+        ["releases", ledger] => releases(&together, Path::new(ledger), false)?,
+        ["early", ledger] => releases(&together, Path::new(ledger), true)?,
         ["measure", rows, dim] => measure(&together, rows.parse()?, dim.parse()?)?,
         _ => return Err("unknown".into()),
     }
@@ -125,31 +129,51 @@ fn differ(together: &Together, what: &str) -> Done {
     Ok(())
 }
 
-fn releases(together: &Together, path: &Path) -> Done {
+/// Shows each release after it. `early`: before it is charged, which the books have to tell.
+fn releases(together: &Together, path: &Path, early: bool) -> Done {
     say(&format!(
         "process {} {}",
         together.rank(),
         std::process::id()
     ));
-    let adjacency = Adjacency::ReplaceOne;
-    let mut curator = Curator::protected(adjacency)?.joined(together)?;
-    if together.is_first() {
-        let (epsilon, delta) = (Epsilon::new(50.0)?, Delta::new(1e-6)?);
-        let ledger = Ledger::open_or_create(path, epsilon, delta, adjacency, FilterKind::Gdp)?;
-        curator = curator.with_ledger(ledger)?;
-    }
-    let z = NoiseMultiplier::new(Z)?;
-    curator.reserve(&Spend::Fixed(Event::gaussian(z).repeated(RELEASES)))?;
-    let bound = Bound::new(ClipNorm::new(1.0)?, 1)?;
-    for _ in 0..RELEASES {
-        let ticket = curator.grant(Which::All, Body::of(8), bound, z)?;
-        let mut sum = LatticeSum::new(bound);
-        sum.add_scaled(1.0, &[0.5]);
-        curator.redeem(ticket, sum)?;
-        // Every rank shows what it has, as soon as it has it.
+    let mut shown = File::options()
+        .create(true)
+        .append(true)
+        .open(path.with_extension(together.rank().to_string()))?;
+    // Into a file first: what `mpirun` has not passed on is lost when it ends.
+    let mut show = || -> Done {
+        shown.write_all(b".")?;
         say(&format!("made {}", together.rank()));
+        Ok(())
+    };
+    let adjacency = Adjacency::ReplaceOne;
+    let (z, bound) = (
+        NoiseMultiplier::new(Z)?,
+        Bound::new(ClipNorm::new(1.0)?, 1)?,
+    );
+    for _ in 0..RUNS {
+        if early {
+            (0..RELEASES).try_for_each(|_| show())?;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let mut curator = Curator::protected(adjacency)?.joined(together)?;
+        if together.is_first() {
+            let (epsilon, delta) = (Epsilon::new(50.0)?, Delta::new(1e-6)?);
+            let ledger = Ledger::open_or_create(path, epsilon, delta, adjacency, FilterKind::Gdp)?;
+            curator = curator.with_ledger(ledger)?;
+        }
+        curator.reserve(&Spend::Fixed(Event::gaussian(z).repeated(RELEASES)))?;
+        for _ in 0..RELEASES {
+            let ticket = curator.grant(Which::All, Body::of(8), bound, z)?;
+            let mut sum = LatticeSum::new(bound);
+            sum.add_scaled(1.0, &[0.5]);
+            curator.redeem(ticket, sum)?;
+            if !early {
+                show()?;
+            }
+        }
+        curator.settle()?;
     }
-    curator.settle()?;
     Ok(())
 }
 
