@@ -57,7 +57,7 @@ pub(crate) fn all_of<T>(what: &'static str, outcome: Result<T, CliError>) -> Res
     }
 }
 
-/// Whether one of the ranks says so. None says it where they can't be asked, which the next release meets again.
+/// Whether one of the ranks says so. None says it where they can't be asked: the next release meets the same error.
 pub(crate) fn any(says: bool) -> bool {
     let Some(ranks) = own() else {
         return says;
@@ -178,7 +178,7 @@ pub(crate) fn refuse(flag: &'static str, given: bool, problem: &str) -> Result<(
 /// Whether an error is told by this rank: what all ranks have, by the first, and what another has had, by that.
 pub(crate) fn tells(error: &CliError) -> bool {
     match error.of_ranks() {
-        Some(ExchangeError::Elsewhere { .. } | ExchangeError::Parted) => false,
+        Some(ExchangeError::Elsewhere { .. }) => false,
         Some(ExchangeError::Disagree { .. }) => is_first(),
         _ => true,
     }

@@ -34,9 +34,6 @@ pub enum ExchangeError {
         /// The limit.
         seconds: u64,
     },
-    /// An earlier error has ended the run.
-    #[error("the ranks have parted after an earlier error")]
-    Parted,
     /// There is no such rank.
     #[error("there is no rank {rank} among {ranks}")]
     NoSuchRank {

@@ -55,8 +55,8 @@ struct Ranks {
 struct State {
     /// The hash of everything that was said so far.
     said: [u8; 32],
-    /// Whether an error has ended the run.
-    parted: bool,
+    /// The error that has ended the run: what every later call says again.
+    parted: Option<ExchangeError>,
     traffic: Traffic,
 }
 
@@ -96,7 +96,7 @@ impl Together {
             exchange,
             state: Mutex::new(State {
                 said: [0; 32],
-                parted: false,
+                parted: None,
                 traffic: Traffic::default(),
             }),
         }));
@@ -276,13 +276,13 @@ impl Ranks {
     }
 
     fn add(&self, state: &mut State, words: &mut [u64]) -> Result<(), ExchangeError> {
-        if state.parted {
-            return Err(ExchangeError::Parted);
+        if let Some(error) = state.parted {
+            return Err(error);
         }
         state.traffic.rounds += 1;
         state.traffic.words += words.len() as u64;
         let added = self.exchange.add(words);
-        state.parted |= added.is_err();
+        state.parted = added.err();
         added
     }
 
@@ -308,16 +308,16 @@ impl Ranks {
         words[3..].copy_from_slice(&own);
         self.add(state, &mut words)?;
         let [failures, numbers, leaving, said @ ..] = words;
-        // Who has left does not come to the next round.
-        state.parted |= leaving > 0;
         if failures > 0 {
             let rank = (failures == 1).then(|| (numbers as usize).saturating_sub(1));
-            // Whether they go on together is for the callers: all of them know.
-            return Err(ExchangeError::Elsewhere {
+            let error = ExchangeError::Elsewhere {
                 failures,
                 rank,
                 what,
-            });
+            };
+            // Who has left does not come to the next round. Else, whether they go on together is for the callers: all of them know.
+            state.parted = (leaving > 0).then_some(error);
+            return Err(error);
         }
         if said == own.map(|word| word.wrapping_mul(ranks)) {
             return Ok(());
@@ -325,20 +325,20 @@ impl Ranks {
         // All ranks see it: which hashes differ in a way that some rank does not is a matter of 256 bits of a hash.
         let mut each = vec![0; ranks as usize];
         each[self.exchange.rank()] = own[0];
-        let told = self.add(state, &mut each);
-        state.parted = true;
-        told?;
+        self.add(state, &mut each)?;
         let mut others = each
             .iter()
             .enumerate()
             .filter(|(_, word)| **word != each[0]);
         let first = others.next().map_or(0, |(rank, _)| rank);
-        Err(ExchangeError::Disagree {
+        let error = ExchangeError::Disagree {
             what,
             differ: usize::from(first > 0) + others.count(),
             first,
             ranks: each.len(),
-        })
+        };
+        state.parted = Some(error);
+        Err(error)
     }
 }
 
