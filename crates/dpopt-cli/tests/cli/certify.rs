@@ -171,32 +171,8 @@ fn what_has_no_certificate_is_refused() {
     );
 }
 
-/// Above 1,024 dimensions there is no Hessian, and products with it say hardly anything without a target: refused before anything is charged.
-#[test]
-fn in_many_dimensions_curvature_is_told_for_a_target() {
-    let place = Place::new();
-    let line = |i: usize| format!("{} {}:0.5 1100:0.25\n", i % 2, 1 + i % 7);
-    place.put("w.svm", &(0..6_000).map(line).collect::<String>());
-    let schema = "format = 1\nrow_norm = 2.0\nintercept = 0.0\n[label]\ncolumn = \"y\"\nvalues = [\"0\", \"1\"]\n\
-                  positive = \"1\"\ndefault = \"0\"\n[array]\ncolumns = 1100\nscale = 1.0\n";
-    place.put("w.toml", schema);
-    place.ok("train --data w.svm --schema w.toml --solver dp-sgd --epsilon 40 --out o");
-    let flags = "certify --model o/model.json --data w.svm --epsilon 50";
-    let ledger = "--ledger l.json --budget 60 --budget-delta 1e-5";
-    place.fails(&format!("{flags} {ledger}"), 1, &["--curvature", "1024"]);
-    assert!(!place.path("l.json").exists());
-    let told = format!("{flags} --gradient 0.9 --curvature 0.5 --failure 1e-6 --json");
-    let found: Value = serde_json::from_str(&place.ok(&told)).unwrap();
-    // A convex loss.
-    assert_eq!(found["certified"], true, "{found}");
-    assert_eq!(found["least_eigenvalue"]["low"], -0.5, "{found}");
-    let of = found["of"].as_str().unwrap();
-    assert!(
-        of.contains("these records") && of.contains("population"),
-        "{of}"
-    );
-    // The norm of the mean gradient lies in its interval: computed from the lines by hand, of rows of norm 0.56.
-    let model = place.json("o/model.json");
+/// By hand, from the lines of the table below, whose rows have a norm of 0.56.
+fn norm_of_the_mean_gradient(model: &Value) -> f64 {
     let weights: Vec<f64> = model["weights"]
         .as_array()
         .unwrap()
@@ -212,7 +188,41 @@ fn in_many_dimensions_curvature_is_told_for_a_target() {
         gradient[first] += 0.5 * slope / 6_000.0;
         gradient[last] += 0.25 * slope / 6_000.0;
     }
-    let exact = gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+    gradient.iter().map(|g| g * g).sum::<f64>().sqrt()
+}
+
+/// Above 1,024 dimensions there is no Hessian, and products with it say hardly anything without a target: refused before anything is charged.
+#[test]
+fn in_many_dimensions_curvature_is_told_for_a_target() {
+    let place = Place::new();
+    let line = |i: usize| format!("{} {}:0.5 1100:0.25\n", i % 2, 1 + i % 7);
+    place.put("w.svm", &(0..6_000).map(line).collect::<String>());
+    let schema = "format = 1\nrow_norm = 2.0\nintercept = 0.0\n[label]\ncolumn = \"y\"\nvalues = [\"0\", \"1\"]\n\
+                  positive = \"1\"\ndefault = \"0\"\n[array]\ncolumns = 1100\nscale = 1.0\n";
+    place.put("w.toml", schema);
+    // Of two in three models half of the gradient norm is enough to be told from zero: none of 20 are once in 1e9.
+    let mut models = (0..20).map(|_| {
+        let train =
+            "train --data w.svm --schema w.toml --solver dp-sgd --epsilon 40 --out o --force";
+        place.ok(train);
+        norm_of_the_mean_gradient(&place.json("o/model.json"))
+    });
+    let exact = models.find(|exact| *exact > 1.6e-3).unwrap();
+    let flags = "certify --model o/model.json --data w.svm --epsilon 50";
+    let ledger = "--ledger l.json --budget 60 --budget-delta 1e-5";
+    place.fails(&format!("{flags} {ledger}"), 1, &["--curvature", "1024"]);
+    assert!(!place.path("l.json").exists());
+    let told = format!("{flags} --gradient 0.9 --curvature 0.5 --failure 1e-6 --json");
+    let found: Value = serde_json::from_str(&place.ok(&told)).unwrap();
+    // A convex loss.
+    assert_eq!(found["certified"], true, "{found}");
+    assert_eq!(found["least_eigenvalue"]["low"], -0.5, "{found}");
+    let of = found["of"].as_str().unwrap();
+    assert!(
+        of.contains("these records") && of.contains("population"),
+        "{of}"
+    );
+    // The norm of the mean gradient lies in its interval.
     let end = |end: &str| found["gradient_norm"][end].as_f64().unwrap();
     // Outside in one run of a million.
     assert!(
