@@ -82,9 +82,11 @@ def test_a_forked_child_can_not_go_on_with_the_steps_of_its_parent():
         "of.draw()\n"
         "pid = os.fork()\n"
         "try:\n"
-        "    print('parent' if pid else 'child', len(of.release()), flush=True)\n"
+        "    said = f\"{'parent' if pid else 'child'} {len(of.release())}\"\n"
         "except dpopt.BudgetError:\n"
-        "    print('refused', flush=True)\n"
+        "    said = 'refused'\n"
+        # One write: both have this pipe.
+        "os.write(1, (said + '\\n').encode())\n"
         "if pid == 0:\n"
         "    os._exit(0)\n"
         "os.waitpid(pid, 0)\n"
