@@ -1,6 +1,6 @@
 //! `cargo xtask long [FILTER]`: the tests in their long forms.
 //!
-//! All settings where a plain run takes every sixth, all bytes at which a disk may fill up, and 1,900 killed processes for 120: every test that asks
+//! All settings where a plain run takes every seventh, all bytes at which a disk may fill up, and 1,900 killed processes for 120: every test that asks
 //! `dpopt_testkit::is_long`.
 
 use std::path::Path;
@@ -50,5 +50,9 @@ mod tests {
             let text = std::fs::read_to_string(root.join(file)).expect("the file");
             assert!(text.contains(&format!("\"{VARIABLE}\"")), "{file}");
         }
+        // `cargo xtask long kill_tests`, which pages name.
+        let kills = root.join("crates/dpopt-privacy/src/ledger/kill_tests.rs");
+        let text = std::fs::read_to_string(kills).expect("the tests");
+        assert!(text.contains("is_long()"));
     }
 }

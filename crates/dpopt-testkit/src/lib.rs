@@ -70,7 +70,7 @@ pub fn is_long() -> bool {
     std::env::var_os("DPOPT_LONG").is_some()
 }
 
-/// Every `step`-th of these, from the first on; all of them in the long form.
+/// Every `step`-th of these, from the first on; all of them in the long form. A prime keeps to no pattern of nested loops.
 pub fn one_in<T>(step: usize, all: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
     let step = if is_long() { 1 } else { step };
     all.into_iter().step_by(step)

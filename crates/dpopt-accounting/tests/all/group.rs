@@ -58,7 +58,7 @@ fn both_ends_hold(step: usize, rows: &[Row]) {
 fn both_ends_hold_the_value_of_the_table() {
     let all: Vec<Row> = rows().into_iter().filter(|row| !is_slow(row)).collect();
     assert!(all.len() >= 300, "{}", all.len());
-    both_ends_hold(6, &all);
+    both_ends_hold(7, &all);
 }
 
 /// A few in a million losses count: the lattice gets as fine as it may.
@@ -79,7 +79,7 @@ fn epsilon_is_at_most_a_thousandth_above_the_table() {
     let all = rows();
     let all: Vec<&Row> = all.iter().filter(|row| row.delta < 0.4).collect();
     assert!(all.len() >= 180, "{}", all.len());
-    for row in one_in(6, all) {
+    for row in one_in(7, all) {
         let group = Group::new(row.records).unwrap();
         let at_delta = delta(row.delta);
         let found = group::interval(&row.event, group, at_delta, row.adjacency).unwrap();
