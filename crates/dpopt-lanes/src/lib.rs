@@ -1,4 +1,4 @@
-//! Kernels on eight doubles, words or bytes at a time, or sixteen singles, with the instructions that the processor has.
+//! Kernels on eight doubles, words or bytes at a time, sixteen singles, or the words of some blocks of a stream cipher, with the instructions that the processor has.
 //!
 //! For the inner products of `dpopt-linalg` and the sums of `dpopt-privacy`, which share one choice of instructions. The widest of AVX-512, AVX2 with FMA, and plain code is chosen when a kernel is called. All of
 //! them keep eight lanes and add them up in one fixed tree, so AVX-512, AVX2 and other fused
@@ -9,6 +9,10 @@
 use std::sync::LazyLock;
 
 use pulp::{Simd, WithSimd};
+
+mod mixing;
+
+pub use mixing::{BLOCKS, Mixing};
 
 /// Lanes of every kernel in double precision.
 pub const LANES: usize = 8;
@@ -86,7 +90,7 @@ impl<K: Kernel> WithSimd for Portable<K> {
 }
 
 /// Eight doubles, eight words, or sixteen singles, and what the kernels do with them.
-pub trait Lanes: Copy {
+pub trait Lanes: Mixing {
     /// The eight doubles.
     type Doubles: Copy;
     /// The eight words.

@@ -24,6 +24,7 @@
 mod accept;
 pub(crate) mod bernoulli;
 mod blocks;
+mod chacha;
 pub(crate) mod digits;
 mod discrete_gaussian;
 mod discrete_laplace;

@@ -1,22 +1,19 @@
 //! Keys and the random streams that they open.
 //!
-//! This is the only place that names a generator. A key opens 2^64 streams of ChaCha20; which
+//! A key opens 2^64 streams of ChaCha20; which
 //! one is used for what is fixed by [`StreamId`], from public facts only.
 
 use std::convert::Infallible;
 use std::fmt;
 
 use getrandom::SysRng;
-use rand::{Rng, SeedableRng, TryCryptoRng, TryRng};
+use rand::{Rng, TryCryptoRng, TryRng};
 use zeroize::Zeroizing;
 
+use super::chacha::ChaCha20;
 use super::digits::BitSource;
 use super::error::NoiseError;
 use super::purpose::Purpose;
-
-/// The generator behind every stream; no other line of the workspace names it. It overwrites
-/// its state and its buffer when it is dropped.
-type Generator = chacha20::ChaCha20Rng;
 
 const KEY_BYTES: usize = 32;
 
@@ -138,10 +135,9 @@ impl Key {
 
     /// [`stream`](Self::stream) for those who have checked the process.
     pub(super) fn open(&self, id: StreamId) -> KeyedStream {
-        let seed = Zeroizing::new(*self.bytes);
-        let mut generator = Generator::from_seed(*seed);
-        generator.set_stream(id.number());
-        KeyedStream { generator }
+        KeyedStream {
+            generator: ChaCha20::new(&self.bytes, id.number()),
+        }
     }
 }
 
@@ -310,7 +306,7 @@ impl StreamIds {
 /// It implements [`rand::Rng`], so that any sampler can read it. Like a key it can be neither
 /// cloned nor shown.
 pub struct KeyedStream {
-    generator: Generator,
+    generator: ChaCha20,
 }
 
 impl TryRng for KeyedStream {
@@ -359,7 +355,7 @@ impl KeyedStream {
 
     /// Goes on reading at this word of 64 bits.
     pub(super) fn seek(&mut self, word: u128) {
-        self.generator.set_word_pos(2 * word);
+        self.generator.seek(2 * word);
     }
 }
 
@@ -466,22 +462,6 @@ mod tests {
         assert_eq!(a.origin(), KeyOrigin::OperatingSystem);
         assert_eq!(replay(0).as_key().origin(), KeyOrigin::Seed);
         assert_eq!(format!("{a:?}"), "Key { origin: OperatingSystem, .. }");
-    }
-
-    /// The first words of ChaCha20 for the all-zero key and nonce (RFC 7539, appendix A.1): the
-    /// generator is the one that the documentation says.
-    #[test]
-    fn the_generator_is_chacha20() {
-        let key = Key {
-            bytes: Zeroizing::new([0; KEY_BYTES]),
-            origin: KeyOrigin::Seed,
-            process: 0,
-        };
-        let mut generator = Generator::from_seed(*key.bytes);
-        assert_eq!(generator.next_u32(), 0xade0_b876);
-        assert_eq!(generator.next_u32(), 0x903d_f1a0);
-        let mut other = key.open(StreamId::new(Purpose::Sampling, 0));
-        assert_ne!(other.next_u32(), 0xade0_b876);
     }
 
     /// A child of a fork holds the key of its parent: here a key that says it was made by the
