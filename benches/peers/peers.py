@@ -62,7 +62,11 @@ def opened(request, tasks):
     return {"peers": found}, calls
 
 
-def timed(call):
+def timed(call, again):
+    if again:  # right after some that are not timed, a millisecond of them
+        start = time.perf_counter()
+        while time.perf_counter() < start + 1e-3:
+            call()
     start = time.perf_counter()
     value = call()
     seconds = time.perf_counter() - start
@@ -90,7 +94,7 @@ def main():
                 gc.collect()
                 answer, calls = opened(request, tasks)
             elif "time" in request:
-                answer = timed(calls[request["time"]][request["kind"]])
+                answer = timed(calls[request["time"]][request["kind"]], request["again"])
             else:
                 calls = {}
                 gc.collect()

@@ -11,8 +11,10 @@ use std::sync::LazyLock;
 use pulp::{Simd, WithSimd};
 
 mod mixing;
+mod threads;
 
 pub use mixing::{BLOCKS, Mixing};
+pub use threads::Threads;
 
 /// Lanes of every kernel in double precision.
 pub const LANES: usize = 8;

@@ -1,9 +1,9 @@
 //! One clipped pass over the records that a query reads.
 
-use dpopt_privacy::{LatticeError, LatticeSum};
+use dpopt_privacy::{LatticeError, LatticeSum, Threads};
 
 use crate::positions::Positions;
-use crate::threads::{Cut, Threads};
+use crate::threads::Cut;
 
 /// Adds the contributions of the records at some positions to a sum. A pass calls it once for each of its pieces, and knows nothing else of query
 /// and loss: so it is compiled once, and not for each pair of them.

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use dpopt_privacy::{LatticeError, LatticeSum};
+use dpopt_privacy::{LatticeError, LatticeSum, Threads};
 
 use crate::pass::Add;
 use crate::positions::Positions;
-use crate::threads::{Cut, Threads};
+use crate::threads::Cut;
 
 /// Pieces for each thread, so that one that is held up leaves work to the others.
 const PIECES_PER_THREAD: usize = 2;

@@ -84,6 +84,7 @@ pub use dpopt_accounting::{
     Odometer, Rho, SamplingRate, StepCounts, UnitError, UnknownAccountant, accounting, calibrate,
     filter, mu_for,
 };
+pub use dpopt_lanes::Threads;
 pub use exchange::{Exchange, ExchangeError, Together};
 pub use guarantee::{Guarantee, Mode};
 pub use lattice::{

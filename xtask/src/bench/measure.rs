@@ -16,6 +16,10 @@ use super::rounds::{beside, median};
 const SCRIPT: &str = "benches/peers/peers.py";
 /// A call that takes longer is timed a few times only, in seconds.
 const LONG: f64 = 4.0;
+/// One that is shorter is timed right after another, as a step among steps: with its numbers in the cache and its threads awake.
+const SHORT: f64 = 0.05;
+/// What another contestant's threads may take to go to sleep: they would have the processors that this one's need.
+const SETTLED: Duration = Duration::from_millis(5);
 /// An answer that takes longer is none.
 const PATIENCE: Duration = Duration::from_secs(280);
 
@@ -49,7 +53,7 @@ impl How {
                 "{census}" => {
                     let folder = self.census.as_ref();
                     let folder =
-                        folder.ok_or("it needs --census DIR, with train.csv.gz and test.csv.gz")?;
+                        folder.ok_or("it needs --data DIR, with train.csv.gz and test.csv.gz")?;
                     folder.display().to_string()
                 }
                 other => other.to_owned(),
@@ -129,6 +133,15 @@ impl Times {
         self.failed.is_none() && (count < least.min(how.rounds) || spent < how.room)
     }
 
+    /// Whether the next is timed right after another; after a while, if so.
+    fn again(&self, line: &Line) -> bool {
+        let again = !line.cold && self.seconds.last().is_some_and(|last| *last < SHORT);
+        if again {
+            std::thread::sleep(SETTLED);
+        }
+        again
+    }
+
     fn note(&mut self, answer: Result<Value, String>) {
         let found = answer.and_then(|answer| {
             let seconds = answer["seconds"].as_f64();
@@ -205,7 +218,8 @@ fn timed(
             // Ours goes on as long as anyone does: each round has both.
             if times.failed.is_none() && (round < 5 || wanted(&theirs, how) || times.wanted(how)) {
                 drop_cache(line, how);
-                times.note(ours.ask(&format!("time {kind}")));
+                let word = if times.again(line) { "again" } else { "time" };
+                times.note(ours.ask(&format!("{word} {kind}")));
                 any = true;
             }
         }
@@ -215,7 +229,9 @@ fn timed(
         for ((name, kind), times) in &mut theirs {
             if times.wanted(how) {
                 drop_cache(line, how);
-                times.note(tools.ask(how, &json!({"time": name, "kind": kind})));
+                let again = times.again(line);
+                let request = json!({"time": name, "kind": kind, "again": again});
+                times.note(tools.ask(how, &request));
                 any = true;
             }
         }

@@ -117,13 +117,13 @@ const OWNED: [(&str, &[&str], &str); 11] = [
     ),
     (
         "rayon",
-        &["dpopt-oracle"],
+        &["dpopt-lanes"],
         "threads belong to an estimator; there is no global pool",
     ),
     (
         "chacha20",
         &["dpopt-privacy"],
-        "the generator has one alias",
+        "the generator is named in one file",
     ),
     (
         "getrandom",

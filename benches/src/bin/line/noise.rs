@@ -10,7 +10,7 @@ use dpopt_privacy::noise::{
 };
 use dpopt_privacy::{
     Body, Bound, ClipNorm, LatticeSum, NoiseMultiplier, Participation, PrefixKind, PrefixNoise,
-    Spend, Which,
+    Spend, Threads, Which,
 };
 
 use crate::side::{Side, count};
@@ -33,12 +33,13 @@ pub(crate) fn draws(
     dim: usize,
     threads: NonZeroUsize,
 ) -> Result<impl FnMut() -> Result<f64, Failure>, Failure> {
+    let threads = Threads::new(threads);
     let key = ReplayKeyForTests::from_seed(1);
     let noise = RoundedGaussian::new(30_f64.exp2())?;
     let mut sums = vec![0i64; dim];
     let mut id = fresh();
     Ok(move || {
-        noise.add_release(key.as_key(), id(), threads, &mut sums)?;
+        noise.add_release(key.as_key(), id(), &threads, &mut sums)?;
         Ok(sums[0] as f64)
     })
 }
@@ -62,14 +63,14 @@ fn discrete(kind: &str, dim: &str, threads: &str) -> Result<(), Failure> {
         DiscreteLaplace::new(1.0 / 30_f64.exp2())?,
     );
     let key = ReplayKeyForTests::from_seed(1);
-    let threads: NonZeroUsize = threads.parse()?;
+    let threads = Threads::new(threads.parse()?);
     let mut sums = vec![0i64; count(dim)?];
     let mut id = fresh();
     let of_gaussian = kind == "discrete";
     let draw = move || {
         match of_gaussian {
-            true => gaussian.add_release(key.as_key(), id(), threads, &mut sums)?,
-            false => laplace.add_release(key.as_key(), id(), threads, &mut sums)?,
+            true => gaussian.add_release(key.as_key(), id(), &threads, &mut sums)?,
+            false => laplace.add_release(key.as_key(), id(), &threads, &mut sums)?,
         }
         Ok(sums[0] as f64)
     };

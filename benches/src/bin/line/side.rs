@@ -47,7 +47,8 @@ impl<'a> Side<'a> {
             let line = line?;
             let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
             let found = match word {
-                "time" => self.time(rest),
+                "time" => self.time(rest, false),
+                "again" => self.time(rest, true),
                 "answer" => self.write(Path::new(rest)),
                 "below" => rest
                     .parse()
@@ -62,9 +63,16 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    fn time(&mut self, kind: &str) -> Result<Value, Failure> {
+    /// `again`: right after some that are not timed, a millisecond of them.
+    fn time(&mut self, kind: &str, again: bool) -> Result<Value, Failure> {
         let work = self.works.iter_mut().find(|(name, _)| *name == kind);
         let (_, work) = work.ok_or_else(|| format!("no work `{kind}`"))?;
+        let mut before = 0.0;
+        while again && before < 1e-3 {
+            let (seconds, value) = timed(&mut *work);
+            value?;
+            before += seconds;
+        }
         let (seconds, value) = timed(work);
         Ok(json!({"seconds": seconds, "value": value?}))
     }

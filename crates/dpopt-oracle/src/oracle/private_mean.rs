@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use dpopt_privacy::{
     Adjacency, Body, Bound, ClipNorm, Curator, FixedBlocks, LatticeSum, NoiseMultiplier, PoolError,
-    Prefix, Refused, Sample, Ticket, Which,
+    Prefix, Refused, Sample, Threads, Ticket, Which,
 };
 
 use super::{
@@ -23,7 +23,7 @@ use crate::query::{
     ValueChange,
 };
 use crate::records::Records;
-use crate::threads::Threads;
+use crate::threads::Cut;
 
 /// Private records, a loss, and the curator that releases means of queries.
 ///
@@ -118,6 +118,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         if let Err(error) = data.agree_on(&facts) {
             return Err((Refused::from(error).into(), Box::new(curator)));
         }
+        keep_memory(dim);
         Ok(Self {
             facts,
             data,
@@ -166,8 +167,9 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     /// as many.
     #[must_use]
     pub fn with_threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = Threads::new(threads.get());
-        self.curator_mut().set_threads(threads);
+        self.threads = Threads::new(threads);
+        let threads = self.threads.clone();
+        self.curator_mut().share_threads(threads);
         self
     }
 
@@ -498,7 +500,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let none = empty();
         let evaluations = query.gradients_per_record() + query.values_per_record();
         let work = evaluations * loss.work(records);
-        let cut = self.threads.cut(nominal, work, none.bound().dim());
+        let cut = Cut::new(&self.threads, nominal, work, none.bound().dim());
         if let Some(stored) = stored {
             let add = |part: &_, at: Positions<'_>, sum: &mut _| query.add(loss, part, at, sum);
             return stored.pass(records, &positions, empty, cut.workers, &add);
@@ -520,6 +522,17 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let (gradients, values) = (query.gradients_per_record(), query.values_per_record());
         self.books.count(read, gradients, values);
     }
+}
+
+/// Has the allocator keep what the vectors of a release take. The one of glibc gives memory back to the system, and where it has seen no larger
+/// block than a sum of 100,000 numbers it does so after each release: to map the pages again takes a third of the time of a small batch.
+fn keep_memory(dim: usize) {
+    /// Sums, noise and what a loss computes with. Tuned.
+    const VECTORS: usize = 8;
+    /// Of larger blocks that allocator learns nothing.
+    const MOST: usize = 31 << 20;
+    let bytes = dim.saturating_mul(VECTORS * size_of::<f64>()).min(MOST);
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(bytes)));
 }
 
 #[path = "chained.rs"]

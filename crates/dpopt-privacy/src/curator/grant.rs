@@ -326,11 +326,11 @@ impl Curator {
         self.charge(&price.event, &price.account)?;
         let step = release.bound.step();
         let Some(seat) = &self.replay else {
-            return Ok(self.noted(noise.release(&self.key, id, self.threads, exact, step)?));
+            return Ok(self.noted(noise.release(&self.key, id, &self.threads, exact, step)?));
         };
         let exact: Vec<i128> = exact.iter().map(|&k| k.into()).collect();
         let mut noisy = exact.clone();
-        noise.add_release(&self.key, id, self.threads, &mut noisy)?;
+        noise.add_release(&self.key, id, &self.threads, &mut noisy)?;
         let facts = Facts {
             mechanism: release.mechanism,
             reads: price.reads.clone(),

@@ -35,6 +35,7 @@ use crate::replay::Seat;
 use crate::slice::{Pool, PoolError, Slice};
 use crate::units::Delta;
 use crate::which::Account;
+use dpopt_lanes::Threads;
 
 use allocated::Allocated;
 pub use audit::{ReplayError, ReplayForAudits};
@@ -79,8 +80,8 @@ pub struct Curator {
     claims: BTreeSet<&'static str>,
     /// The random allocation that has steps left.
     allocated: Allocated,
-    /// How many threads may draw noise.
-    threads: NonZeroUsize,
+    /// Those that may draw noise.
+    threads: Threads,
     /// In an audit: its place at the tape.
     replay: Option<Seat>,
     /// The ranks that hold the records, where there are several.
@@ -126,7 +127,7 @@ impl Curator {
             inner: None,
             claims: BTreeSet::new(),
             allocated: Allocated::default(),
-            threads: NonZeroUsize::MIN,
+            threads: Threads::one(),
             replay: None,
             together: None,
         }
@@ -142,6 +143,11 @@ impl Curator {
 
     /// As [`Curator::with_threads`], for a curator that is in use.
     pub fn set_threads(&mut self, threads: NonZeroUsize) {
+        self.share_threads(Threads::new(threads));
+    }
+
+    /// Draws noise from threads that others use too.
+    pub fn share_threads(&mut self, threads: Threads) {
         self.threads = threads;
     }
 

@@ -273,7 +273,7 @@ impl Prefix {
             &curator.key,
             &self.steps,
             self.terms.scale,
-            curator.threads,
+            &curator.threads,
             &mut noisy,
         )?;
         self.broken = false;

@@ -240,7 +240,7 @@ impl Curator {
             part,
             over: Arc::clone(over),
         });
-        inner.threads = self.threads;
+        inner.threads = self.threads.clone();
         inner.replay.clone_from(&self.replay);
         inner.together.clone_from(&self.together);
         inner

@@ -1,8 +1,8 @@
 //! Long vectors: fixed keyed blocks, the same whoever fills them.
 
-use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+
+use dpopt_lanes::Threads;
 
 use super::digits::BitSource;
 use super::error::NoiseError;
@@ -131,27 +131,29 @@ impl Key {
     }
 }
 
-/// Calls `body` for every place of `out` with the source of its block and its index, from up to
-/// `threads` threads.
+/// Calls `body` for every place of `out` with the source of its block and its index.
 ///
-/// Blocks do not depend on which thread fills them, so neither does the result. Where the
-/// system gives fewer threads, fewer are used.
+/// Blocks do not depend on which of `threads` fills them, so neither does the result.
 ///
 /// # Errors
 /// Before anything is drawn, those of [`Key::check_release`].
 pub(super) fn over_blocks<T: Send>(
     key: &Key,
     id: StreamId,
-    threads: NonZeroUsize,
+    threads: &Threads,
     out: &mut [T],
     body: impl Fn(&mut BlockSource<'_>, usize, &mut T) + Sync,
 ) -> Result<(), NoiseError> {
     key.check_release(id, out.len())?;
-    let runs = out.len().div_ceil(BLOCKS_AT_A_TIME * BLOCK_DRAWS);
-    let work = Mutex::new(out.chunks_mut(BLOCKS_AT_A_TIME * BLOCK_DRAWS).enumerate());
-    let drain = || {
-        loop {
-            let next = work.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let runs = out.chunks_mut(BLOCKS_AT_A_TIME * BLOCK_DRAWS);
+    let count = runs.len();
+    let runs = Mutex::new(runs.enumerate());
+    threads.run(
+        count,
+        threads.count(),
+        || (),
+        |(), _| {
+            let next = runs.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((run, places)) = next else {
                 return;
             };
@@ -164,14 +166,7 @@ pub(super) fn over_blocks<T: Send>(
                     body(&mut source, number * BLOCK_DRAWS + draw, place);
                 }
             }
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..threads.get().min(runs) {
-            // A thread that can't be had leaves its work to the others.
-            let _ = thread::Builder::new().spawn_scoped(scope, drain);
-        }
-        drain();
-    });
+        },
+    );
     Ok(())
 }

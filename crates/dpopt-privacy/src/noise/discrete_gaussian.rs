@@ -1,6 +1,6 @@
 //! A Gaussian on the integers, sampled exactly.
 
-use std::num::NonZeroUsize;
+use dpopt_lanes::Threads;
 
 use super::accept::HEAD_BITS;
 use super::accept::{Abscissa, Under};
@@ -98,7 +98,7 @@ impl DiscreteGaussian {
         &self,
         key: &Key,
         id: StreamId,
-        threads: NonZeroUsize,
+        threads: &Threads,
         sums: &mut [T],
     ) -> Result<(), NoiseError> {
         let table = Strips::get();

@@ -1,6 +1,8 @@
 //! A two-sided geometric law, sampled exactly.
 
-use std::num::{NonZeroU128, NonZeroUsize};
+use std::num::NonZeroU128;
+
+use dpopt_lanes::Threads;
 
 use super::bernoulli::{Rational, bernoulli_exp, bernoulli_exp_of};
 use super::blocks::over_blocks;
@@ -89,7 +91,7 @@ impl DiscreteLaplace {
         &self,
         key: &Key,
         id: StreamId,
-        threads: NonZeroUsize,
+        threads: &Threads,
         sums: &mut [T],
     ) -> Result<(), NoiseError> {
         over_blocks(key, id, threads, sums, |source, _, sum| {

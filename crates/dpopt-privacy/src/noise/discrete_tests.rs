@@ -2,6 +2,8 @@
 
 use std::num::NonZeroUsize;
 
+use dpopt_lanes::Threads;
+
 use super::bernoulli::{Rational, bernoulli_exp_of};
 use super::digits::BitSource;
 use super::discrete_gaussian::DiscreteGaussian;
@@ -24,7 +26,7 @@ fn gaussian(scale: f64, count: usize, number: u32) -> Vec<i64> {
         .add_release(
             key.as_key(),
             StreamId::new(Purpose::Noise, number),
-            NonZeroUsize::MIN,
+            &Threads::one(),
             &mut sums,
         )
         .unwrap();
@@ -39,7 +41,7 @@ fn laplace(parameter: f64, count: usize, number: u32) -> Vec<i64> {
         .add_release(
             key.as_key(),
             StreamId::new(Purpose::Noise, number),
-            NonZeroUsize::MIN,
+            &Threads::one(),
             &mut sums,
         )
         .unwrap();
@@ -226,10 +228,10 @@ fn parameters_out_of_range_are_refused() {
     let (key, id) = (Key::of_another_process(), StreamId::new(Purpose::Noise, 0));
     let noise = DiscreteGaussian::new(1.0).unwrap();
     assert_eq!(
-        noise.add_release(&key, id, NonZeroUsize::MIN, empty),
+        noise.add_release(&key, id, &Threads::one(), empty),
         Err(NoiseError::EmptyVector)
     );
-    let refused = noise.add_release(&key, id, NonZeroUsize::MIN, &mut [0_i64]);
+    let refused = noise.add_release(&key, id, &Threads::one(), &mut [0_i64]);
     assert!(matches!(refused, Err(NoiseError::Forked { .. })));
 }
 
@@ -239,7 +241,7 @@ fn threads_do_not_change_discrete_noise() {
     let key = ReplayKeyForTests::from_seed(6);
     let id = StreamId::new(Purpose::Noise, 1);
     let fill = |threads: usize| {
-        let threads = NonZeroUsize::new(threads).unwrap();
+        let threads = &Threads::new(NonZeroUsize::new(threads).unwrap());
         let mut sums = vec![0_i64; 40_000];
         DiscreteGaussian::new(1e6)
             .unwrap()

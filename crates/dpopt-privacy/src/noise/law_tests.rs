@@ -1,9 +1,9 @@
 //! Tests of the law on ten million draws. See [`FALSE_ALARM`](super::testkit::FALSE_ALARM) for
 //! what a failure means, and the broken twins for what the same checks catch.
 
-use std::num::NonZeroUsize;
-
 use rand::Rng;
+
+use dpopt_lanes::Threads;
 
 use super::digits::BitSource;
 use super::purpose::Purpose;
@@ -28,7 +28,7 @@ fn release(scale: f64, count: usize, number: u32) -> Vec<i64> {
         .add_release(
             ReplayKeyForTests::from_seed(20_261_120).as_key(),
             StreamId::new(Purpose::Noise, number),
-            NonZeroUsize::MIN,
+            &Threads::one(),
             &mut sums,
         )
         .unwrap();

@@ -7,7 +7,7 @@
 //! values of the digits not drawn yet, so these are still uniform and independent and can be
 //! drawn later. The proof is in `docs/privacy/rounded-gaussian.md`.
 
-use std::num::NonZeroUsize;
+use dpopt_lanes::Threads;
 
 use super::accept::{Abscissa, HEAD_BITS, Under};
 use super::blocks::{BlockSource, over_blocks};
@@ -146,7 +146,7 @@ pub(crate) const TOO_LONG: i128 = 1 << 126;
 pub(crate) fn fill_long(
     key: &Key,
     id: StreamId,
-    threads: NonZeroUsize,
+    threads: &Threads,
     out: &mut [i128],
 ) -> Result<(), NoiseError> {
     let table = Strips::get();

@@ -1,6 +1,6 @@
 //! A real Gaussian rounded to the nearest integer, sampled exactly.
 
-use std::num::NonZeroUsize;
+use dpopt_lanes::Threads;
 
 use super::accept::Abscissa;
 use super::accept::HEAD_BITS;
@@ -168,7 +168,7 @@ impl RoundedGaussian {
         &self,
         key: &Key,
         id: StreamId,
-        threads: NonZeroUsize,
+        threads: &Threads,
         sums: &mut [T],
     ) -> Result<(), NoiseError> {
         let table = Strips::get();
@@ -185,7 +185,7 @@ impl RoundedGaussian {
         &self,
         key: &Key,
         id: StreamId,
-        threads: NonZeroUsize,
+        threads: &Threads,
         exact: &[T],
         step: f64,
     ) -> Result<Vec<f64>, NoiseError> {

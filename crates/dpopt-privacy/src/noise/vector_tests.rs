@@ -2,6 +2,8 @@
 
 use std::num::NonZeroUsize;
 
+use dpopt_lanes::Threads;
+
 use super::blocks::BlockSource;
 use super::digits::BitSource;
 use super::discrete_gaussian::DiscreteGaussian;
@@ -14,8 +16,8 @@ use super::testkit::Narrow;
 
 const ID: StreamId = StreamId::new(Purpose::Noise, 12);
 
-fn threads(count: usize) -> NonZeroUsize {
-    NonZeroUsize::new(count).unwrap()
+fn threads(count: usize) -> Threads {
+    Threads::new(NonZeroUsize::new(count).unwrap())
 }
 
 fn noise(scale: f64, length: usize, count: usize) -> Vec<i64> {
@@ -23,7 +25,7 @@ fn noise(scale: f64, length: usize, count: usize) -> Vec<i64> {
     let mut sums = vec![0; length];
     RoundedGaussian::new(scale)
         .unwrap()
-        .add_release(key.as_key(), ID, threads(count), &mut sums)
+        .add_release(key.as_key(), ID, &threads(count), &mut sums)
         .unwrap();
     sums
 }
@@ -55,7 +57,7 @@ fn blocks_differ_and_wide_sums_get_the_same_noise() {
         .add_release(
             ReplayKeyForTests::from_seed(31).as_key(),
             ID,
-            threads(2),
+            &threads(2),
             &mut wide,
         )
         .unwrap();
@@ -139,10 +141,10 @@ fn what_can_not_be_drawn_is_refused_first() {
     let key = ReplayKeyForTests::from_seed(1);
     let noise = RoundedGaussian::new(1.0).unwrap();
     let empty: &mut [i64] = &mut [];
-    let refused = noise.add_release(key.as_key(), ID, threads(1), empty);
+    let refused = noise.add_release(key.as_key(), ID, &threads(1), empty);
     assert_eq!(refused, Err(NoiseError::EmptyVector));
     assert_eq!(
-        fill_long(key.as_key(), ID, threads(1), &mut []),
+        fill_long(key.as_key(), ID, &threads(1), &mut []),
         Err(NoiseError::EmptyVector)
     );
     let far = refine(key.as_key(), ID, 1 << 33, 10);
@@ -163,12 +165,12 @@ fn a_vector_begins_at_the_first_block() {
     let mut sums = [5_i64; 3];
     let noise = RoundedGaussian::new(1e6).unwrap();
     assert_eq!(
-        noise.add_release(key.as_key(), later, threads(1), &mut sums),
+        noise.add_release(key.as_key(), later, &threads(1), &mut sums),
         expected
     );
     let discrete = DiscreteGaussian::new(1e6).unwrap();
     assert_eq!(
-        discrete.add_release(key.as_key(), later, threads(1), &mut sums),
+        discrete.add_release(key.as_key(), later, &threads(1), &mut sums),
         expected
     );
     assert_eq!(sums, [5; 3]);
@@ -182,7 +184,7 @@ fn a_refined_draw_is_the_same_draw() {
     let key = ReplayKeyForTests::from_seed(77);
     let length = 60_000;
     let mut out = vec![0_i128; length];
-    fill_long(key.as_key(), ID, threads(2), &mut out).unwrap();
+    fill_long(key.as_key(), ID, &threads(2), &mut out).unwrap();
     let mut largest = 0;
     for (index, &size) in out.iter().enumerate() {
         if size.abs() > out[largest].abs() {
@@ -249,11 +251,11 @@ fn a_forked_key_adds_nothing() {
     let mut sums = [5_i64; 3];
     let refused = RoundedGaussian::new(1.0)
         .unwrap()
-        .add_release(&key, ID, threads(2), &mut sums);
+        .add_release(&key, ID, &threads(2), &mut sums);
     assert!(matches!(refused, Err(NoiseError::Forked { .. })));
     assert_eq!(sums, [5; 3]);
     assert!(matches!(
-        fill_long(&key, ID, threads(1), &mut [0]),
+        fill_long(&key, ID, &threads(1), &mut [0]),
         Err(NoiseError::Forked { .. })
     ));
     assert!(matches!(

@@ -1,7 +1,7 @@
 //! Exact rounding of correlated noise: forced ties, extreme scales, and an evaluation with more
 //! digits that shares no code with the product but the drawn normals.
 
-use std::num::NonZeroUsize;
+use dpopt_lanes::Threads;
 
 use super::correlated::{Correlated, Recurrence};
 use super::exact::{self, Response, Scale, Source};
@@ -31,7 +31,7 @@ fn run(key: &Key, factor: &Factor, len: usize, bits: u32, scale: f64) -> (Vec<Ve
         .map(|t| {
             let error = recurrence.advance();
             let mut w = vec![0; DIM];
-            normals::fill(key, steps[t - 1], bits, NonZeroUsize::MIN, &mut w).unwrap();
+            normals::fill(key, steps[t - 1], bits, &Threads::one(), &mut w).unwrap();
             let mut out = vec![0; DIM];
             for index in block.next(&w, &recurrence, error, scale, &mut out) {
                 let source = Source {
@@ -149,7 +149,7 @@ fn a_twin_that_does_not_refine_differs() {
     for (t, id) in steps(30).into_iter().enumerate() {
         let error = recurrence.advance();
         let mut w = vec![0; DIM];
-        normals::fill(&key, id, 30, NonZeroUsize::MIN, &mut w).unwrap();
+        normals::fill(&key, id, 30, &Threads::one(), &mut w).unwrap();
         let mut out = vec![0; DIM];
         let _ = block.next(&w, &recurrence, error, Scale::new(scale), &mut out);
         differs += out.iter().zip(&exact[t]).filter(|(a, b)| a != b).count();

@@ -3,8 +3,7 @@
 //! Every digit is a function of the key, the step's stream and the coordinate: nothing needs to be
 //! stored to get the same number again.
 
-use std::num::NonZeroUsize;
-
+use dpopt_lanes::Threads;
 use zeroize::Zeroizing;
 
 use crate::noise::real;
@@ -25,7 +24,7 @@ pub(super) fn fill(
     key: &Key,
     id: StreamId,
     bits: u32,
-    threads: NonZeroUsize,
+    threads: &Threads,
     out: &mut [i128],
 ) -> Result<(), NoiseError> {
     real::fill_long(key, id, threads, out)?;
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
     use crate::noise::{Purpose, ReplayKeyForTests};
 
-    const ONE: NonZeroUsize = NonZeroUsize::MIN;
+    const ONE: &Threads = &Threads::one();
 
     #[test]
     fn refining_gives_the_same_number_to_more_digits() {

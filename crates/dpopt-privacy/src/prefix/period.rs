@@ -1,7 +1,6 @@
 //! The noise of a period of prefix sums, exact and step by step.
 
-use std::num::NonZeroUsize;
-
+use dpopt_lanes::Threads;
 use zeroize::Zeroizing;
 
 use super::blocks::{BLOCK, over_blocks};
@@ -54,7 +53,7 @@ impl PeriodNoise {
         key: &Key,
         steps: &[StreamId],
         scale: RoundedGaussian,
-        threads: NonZeroUsize,
+        threads: &Threads,
         out: &mut [i128],
     ) -> Result<(), NoiseError> {
         let Some(&id) = steps.last() else {
