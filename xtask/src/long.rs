@@ -4,17 +4,26 @@
 //! `dpopt_testkit::is_long`.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::cargo::cargo;
 use crate::tidy::TEST_COMMAND;
 
-/// Runs the tests whose name has `filter` in it, or all.
+/// Runs the tests whose name has `filter` in it, or all. That there is none is an error.
 pub(crate) fn run(root: &Path, filter: &str) -> Result<(), String> {
-    let status = command(root, filter)
-        .status()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() {
+    let told = |error| format!("cannot start cargo: {error}");
+    let listed = command(root, filter)
+        .arg("--list")
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(told)?;
+    if !listed.status.success() {
+        return Err("the tests could not be built".to_owned());
+    }
+    if !names_a_test(&String::from_utf8_lossy(&listed.stdout)) {
+        return Err(format!("no test has `{filter}` in its name"));
+    }
+    if command(root, filter).status().map_err(told)?.success() {
         Ok(())
     } else {
         Err("a test failed; the lines above say which".to_owned())
@@ -31,6 +40,11 @@ fn command(root: &Path, filter: &str) -> Command {
     command
 }
 
+/// Whether a list of the test harness has an entry.
+fn names_a_test(list: &str) -> bool {
+    list.lines().any(|line| line.ends_with(": test"))
+}
+
 /// What the tests look for.
 pub(crate) const VARIABLE: &str = "DPOPT_LONG";
 
@@ -38,7 +52,13 @@ pub(crate) const VARIABLE: &str = "DPOPT_LONG";
 mod tests {
     use std::path::Path;
 
-    use super::VARIABLE;
+    use super::{VARIABLE, names_a_test};
+
+    #[test]
+    fn a_list_without_tests_is_told_from_one_with_some() {
+        assert!(names_a_test("a::b: test\n\n1 test, 0 benchmarks\n"));
+        assert!(!names_a_test("0 tests, 0 benchmarks\n\na: benchmark\n"));
+    }
 
     #[test]
     fn the_tests_know_the_variable() {

@@ -95,6 +95,8 @@ pub enum Entries<'a> {
     Bytes(&'a [u8], &'a [f32]),
     /// Zeros are left out: see [`Design::row`].
     Sparse,
+    /// The same, with one entry for all columns of a row.
+    OneHot,
 }
 
 #[derive(Clone)]
@@ -364,7 +366,8 @@ impl Design {
             Store::Bytes {
                 entries, scales, ..
             } => Entries::Bytes(entries, scales),
-            Store::Sparse { .. } | Store::OneHot { .. } => Entries::Sparse,
+            Store::Sparse { .. } => Entries::Sparse,
+            Store::OneHot { .. } => Entries::OneHot,
         }
     }
 

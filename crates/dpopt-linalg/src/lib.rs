@@ -50,7 +50,7 @@ pub use logistic::{logistic, logistic_changes, logistic_losses, logistic_pairs};
 pub use panels::{PackedSingles, Panels};
 pub use row::Row;
 pub use rowfile::{RowFile, RowFileError, RowFileProblem, RowFileWriter, RowReader};
-pub use rows::{row_products, sparse_products};
+pub use rows::{one_hot_products, row_products, sparse_products};
 pub use spectrum::{
     Eigen, SpectrumError, SymmetricSpectrum, least_eigenvectors, symmetric_spectrum,
 };

@@ -64,26 +64,45 @@ pub fn sparse_products<const K: usize>(
     values: &[f32],
     points: [&[f64]; K],
 ) -> [f64; K] {
+    let entries = columns.len().min(values.len());
+    products_at(&columns[..entries], |j| f64::from(values[j]), points)
+}
+
+/// As [`sparse_products`] where all values are 1: the same bits, in less time.
+#[must_use]
+pub fn one_hot_products<const K: usize>(columns: &[u32], points: [&[f64]; K]) -> [f64; K] {
+    products_at(columns, |_| 1.0, points)
+}
+
+#[inline(always)]
+fn products_at<const K: usize>(
+    columns: &[u32],
+    value: impl Fn(usize) -> f64,
+    points: [&[f64]; K],
+) -> [f64; K] {
     const PARTS: usize = 4;
     let mut parts = [[0.0; PARTS]; K];
-    let mut add = |part: usize, column: u32, value: f32| {
-        for (parts, point) in parts.iter_mut().zip(points) {
-            let w = point.get(column as usize).copied().unwrap_or(f64::NAN);
-            parts[part] += f64::from(value) * w;
-        }
-    };
-    let entries = columns.len().min(values.len());
-    let (column_groups, column_rest) = columns[..entries].as_chunks::<PARTS>();
-    let (value_groups, value_rest) = values[..entries].as_chunks::<PARTS>();
-    for (columns, values) in column_groups.iter().zip(value_groups) {
+    let (groups, rest) = columns.as_chunks::<PARTS>();
+    for (g, columns) in groups.iter().enumerate() {
         for part in 0..PARTS {
-            add(part, columns[part], values[part]);
+            let value = value(PARTS * g + part);
+            for k in 0..K {
+                parts[k][part] += value * at(points[k], columns[part]);
+            }
         }
     }
-    for (part, (&column, &value)) in column_rest.iter().zip(value_rest).enumerate() {
-        add(part, column, value);
+    for (part, &column) in rest.iter().enumerate() {
+        let value = value(PARTS * groups.len() + part);
+        for k in 0..K {
+            parts[k][part] += value * at(points[k], column);
+        }
     }
     parts.map(|[a, b, c, d]| (a + c) + (b + d))
+}
+
+#[inline(always)]
+fn at(point: &[f64], column: u32) -> f64 {
+    point.get(column as usize).copied().unwrap_or(f64::NAN)
 }
 
 /// The blocked kernel behind [`row_products`].

@@ -4,6 +4,8 @@ use dpopt_lanes::{Entry, Kernel, LANES, Lanes, dispatch};
 
 /// Chunks of units that are summed together: enough sums in flight to hide the time that one multiply-add takes.
 const WIDE: usize = 4;
+/// Dense rows that are multiplied together.
+const GROUP: usize = 4;
 
 /// The weights of k units for p inputs, laid out for products with rows.
 pub struct UnitWeights {
@@ -126,12 +128,81 @@ impl UnitWeights {
 /// A row whose entries can be visited.
 trait Visit: Copy {
     fn entries(self) -> impl Iterator<Item = (usize, f64)>;
+
+    /// The sums of some rows with W chunks of units from `first` on, each as if it were alone.
+    #[inline(always)]
+    fn sums<L: Lanes, const W: usize, const R: usize>(
+        lanes: L,
+        weights: &UnitWeights,
+        first: usize,
+        rows: [Self; R],
+    ) -> [[[f64; LANES]; W]; R] {
+        alone(lanes, weights, first, rows)
+    }
+}
+
+#[inline(always)]
+fn alone<L: Lanes, V: Visit, const W: usize, const R: usize>(
+    lanes: L,
+    weights: &UnitWeights,
+    first: usize,
+    rows: [V; R],
+) -> [[[f64; LANES]; W]; R] {
+    let mut found = [[[0.0; LANES]; W]; R];
+    for r in 0..R {
+        found[r] = sums::<L, V, W>(lanes, weights, first, rows[r]);
+    }
+    found
 }
 
 impl<T: Entry> Visit for &[T] {
     #[inline(always)]
     fn entries(self) -> impl Iterator<Item = (usize, f64)> {
         self.iter().map(|&x| x.into()).enumerate()
+    }
+
+    /// The chains of sums of several rows are in flight together, and each chunk of weights is read once for all of them.
+    #[inline(always)]
+    fn sums<L: Lanes, const W: usize, const R: usize>(
+        lanes: L,
+        weights: &UnitWeights,
+        first: usize,
+        rows: [Self; R],
+    ) -> [[[f64; LANES]; W]; R] {
+        let (inputs, wide) = (weights.inputs, weights.wide);
+        if R == 1 || rows.iter().any(|row| row.len() < inputs) {
+            return alone(lanes, weights, first, rows);
+        }
+        let mut sums = [[lanes.splat(0.0); W]; R];
+        let chunks = weights.chunks[..inputs * wide].chunks_exact(wide);
+        let mut entries = [[0.0; LANES]; R];
+        // Columns after the last whole chunk are read one by one.
+        let whole = inputs / LANES * LANES;
+        for (column, chunks) in chunks.enumerate() {
+            let lane = column % LANES;
+            if lane == 0 {
+                for r in 0..R {
+                    entries[r] = match rows[r][column..].first_chunk() {
+                        Some(chunk) if column < whole => lanes.to_doubles(T::load(lanes, chunk)),
+                        _ => last_entries(&rows[r][column..inputs]),
+                    };
+                }
+            }
+            let chunks = &chunks[first..][..W];
+            for r in 0..R {
+                let x = lanes.splat(entries[r][lane]);
+                for w in 0..W {
+                    sums[r][w] = lanes.mul_add(x, lanes.doubles(&chunks[w]), sums[r][w]);
+                }
+            }
+        }
+        let mut found = [[[0.0; LANES]; W]; R];
+        for r in 0..R {
+            for w in 0..W {
+                found[r][w] = lanes.to_doubles(sums[r][w]);
+            }
+        }
+        found
     }
 }
 
@@ -141,6 +212,15 @@ impl Visit for (&[u32], &[f32]) {
         let both = self.0.iter().zip(self.1);
         both.map(|(&column, &x)| (column as usize, f64::from(x)))
     }
+}
+
+/// The last entries of a row, zeros after them.
+fn last_entries<T: Entry>(row: &[T]) -> [f64; LANES] {
+    let mut all = [0.0; LANES];
+    for (to, &from) in all.iter_mut().zip(row) {
+        *to = from.into();
+    }
+    all
 }
 
 struct Products<'a, R> {
@@ -154,33 +234,71 @@ impl<R: Visit> Kernel for Products<'_, R> {
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        let weights = self.weights;
-        for (&row, out) in self
-            .rows
-            .iter()
-            .zip(self.out.chunks_exact_mut(weights.units))
-        {
-            let mut first = 0;
-            while weights.wide - first >= WIDE {
-                let found = sums::<L, R, WIDE>(lanes, weights, first, row);
-                store(&found, &mut out[first * LANES..]);
-                first += WIDE;
-            }
-            let out = &mut out[(first * LANES).min(weights.units)..];
-            match weights.wide - first {
-                0 => {}
-                1 => store(&sums::<L, R, 1>(lanes, weights, first, row), out),
-                2 => store(&sums::<L, R, 2>(lanes, weights, first, row), out),
-                _ => store(&sums::<L, R, 3>(lanes, weights, first, row), out),
-            }
+        let (groups, rest) = self.rows.as_chunks::<GROUP>();
+        let (out, last) = self
+            .out
+            .split_at_mut(groups.len() * GROUP * self.weights.units);
+        let all = out.chunks_exact_mut(GROUP * self.weights.units);
+        for (rows, out) in groups.iter().zip(all) {
+            products(lanes, self.weights, *rows, out);
+        }
+        let all = last.chunks_exact_mut(self.weights.units);
+        for (row, out) in rest.iter().zip(all) {
+            products(lanes, self.weights, [*row], out);
         }
     }
 }
 
-fn store(found: &[[f64; LANES]], out: &mut [f64]) {
-    for (from, to) in found.iter().zip(out.chunks_mut(LANES)) {
+/// The products of some rows with all units.
+#[inline(always)]
+fn products<L: Lanes, V: Visit, const R: usize>(
+    lanes: L,
+    weights: &UnitWeights,
+    rows: [V; R],
+    out: &mut [f64],
+) {
+    let mut first = 0;
+    while first < weights.wide {
+        let out = &mut out[first * LANES..];
+        first += match weights.wide - first {
+            1 => some_units::<L, V, 1, R>(lanes, weights, first, rows, out),
+            2 => some_units::<L, V, 2, R>(lanes, weights, first, rows, out),
+            3 => some_units::<L, V, 3, R>(lanes, weights, first, rows, out),
+            _ => some_units::<L, V, WIDE, R>(lanes, weights, first, rows, out),
+        };
+    }
+}
+
+/// The products of a row with the units from chunk `first` on.
+fn store(found: &[[f64; LANES]], weights: &UnitWeights, first: usize, out: &mut [f64]) {
+    let end = weights.units - first * LANES;
+    for (from, to) in found.iter().zip(out[..end].chunks_mut(LANES)) {
         to.copy_from_slice(&from[..to.len()]);
     }
+}
+
+/// The products of some rows with W chunks of units; W.
+#[inline(always)]
+fn some_units<L: Lanes, V: Visit, const W: usize, const R: usize>(
+    lanes: L,
+    weights: &UnitWeights,
+    first: usize,
+    rows: [V; R],
+    out: &mut [f64],
+) -> usize {
+    // As many sums as the registers hold.
+    if L::REGISTERS >= 32 || W == 1 {
+        let found = V::sums::<L, W, R>(lanes, weights, first, rows);
+        for row in 0..R {
+            store(&found[row], weights, first, &mut out[row * weights.units..]);
+        }
+    } else {
+        for (row, &one) in rows.iter().enumerate() {
+            let [found] = V::sums::<L, W, 1>(lanes, weights, first, [one]);
+            store(&found, weights, first, &mut out[row * weights.units..]);
+        }
+    }
+    W
 }
 
 /// The products with W chunks of units from `first` on.

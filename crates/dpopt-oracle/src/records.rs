@@ -262,7 +262,7 @@ impl Examples {
         const SPARSE: f64 = 32.0;
         let columns = self.columns() as f64;
         match self.design.entries() {
-            Entries::Sparse => columns.min(SPARSE),
+            Entries::Sparse | Entries::OneHot => columns.min(SPARSE),
             _ => columns,
         }
     }

@@ -291,11 +291,11 @@ fn solve(
         Query::Epsilon(delta) => steps::ln_above(&releases, Some(delta)),
         Query::Delta(_) => steps::ln_above(&releases, None),
     };
-    let mut worst = PldBounds::ZERO;
+    let (mut worst, mut laws) = (PldBounds::ZERO, Vec::new());
     for &way in directions {
         // A direction that stays below what another one certainly reaches need not be tight.
         let mut bounds = direction(
-            &steps(&releases, way, ln_above)?,
+            &steps(&releases, way, ln_above, &mut laws)?,
             query,
             worst.lower,
             options,

@@ -4,7 +4,9 @@
 //! unit), the scaled rows onto the lattice, while the memory is asked for the block that follows. What a row adds depends on
 //! that row alone: the kernels compute each row's products in an order of its own.
 
-use dpopt_linalg::{Ahead, Entries, Entry, Row, UnitWeights, row_products, sparse_products};
+use dpopt_linalg::{
+    Ahead, Entries, Entry, Row, UnitWeights, one_hot_products, row_products, sparse_products,
+};
 use dpopt_privacy::{LatticeSum, RowBound, SparseRow, Tails};
 
 use crate::positions::Positions;
@@ -70,6 +72,22 @@ pub(crate) trait Factors<const K: usize> {
         numbers: (&[f64], &[f64]),
         bounds: &[RowBound],
     );
+
+    /// Whether rows of ones need no entries: those of the two methods below.
+    const ONES: bool = false;
+
+    /// The products of rows of ones.
+    fn ones(&self, _rows: &[&[u32]], _out: [&mut [f64]; K]) {}
+
+    /// Adds the multiples of rows of ones.
+    fn add_ones(
+        &self,
+        _sum: &mut LatticeSum,
+        _rows: &[&[u32]],
+        _multiples: &[f64],
+        _bounds: &[RowBound],
+    ) {
+    }
 }
 
 /// Points: one product and one multiple for each row.
@@ -110,6 +128,27 @@ impl<const K: usize> Factors<K> for [&[f64]; K] {
         bounds: &[RowBound],
     ) {
         sum.add_sparse_rows(rows, multiples, bounds);
+    }
+
+    const ONES: bool = true;
+
+    fn ones(&self, rows: &[&[u32]], out: [&mut [f64]; K]) {
+        for (i, columns) in rows.iter().enumerate() {
+            let found = one_hot_products(columns, *self);
+            for k in 0..K {
+                out[k][i] = found[k];
+            }
+        }
+    }
+
+    fn add_ones(
+        &self,
+        sum: &mut LatticeSum,
+        rows: &[&[u32]],
+        multiples: &[f64],
+        bounds: &[RowBound],
+    ) {
+        sum.add_one_hot_rows(rows, multiples, bounds);
     }
 }
 
@@ -326,7 +365,7 @@ pub(crate) fn linear_pass<M, const K: usize>(
         Entries::Doubles(all) => pass.dense(sum, all, &[]),
         Entries::Singles(all) => pass.dense(sum, all, &[]),
         Entries::Bytes(all, factors) => pass.dense(sum, all, factors),
-        Entries::Sparse => pass.sparse(sum),
+        Entries::Sparse | Entries::OneHot => pass.sparse(sum),
     }
 }
 
@@ -381,34 +420,69 @@ where
     }
 
     /// Sparse rows, with entries or with one entry for all columns.
-    fn sparse(mut self, sum: &mut LatticeSum) {
+    fn sparse(self, sum: &mut LatticeSum) {
         let design = self.examples.design();
+        let is_one_hot = matches!(design.entries(), Entries::OneHot);
+        if is_one_hot && <[M; K]>::ONES {
+            let row = |i, factors: &mut Vec<f64>| match design.row(i) {
+                Row::OneHot(columns, value) => {
+                    factors.push(f64::from(value));
+                    columns
+                }
+                _ => &[],
+            };
+            self.in_blocks(
+                sum,
+                row,
+                |factors, rows, out| factors.ones(rows, out),
+                |factors, sum, rows, (multiples, _), bounds| {
+                    factors.add_ones(sum, rows, multiples, bounds);
+                },
+            );
+            return;
+        }
         let ones = vec![1.0f32; self.examples.columns()];
+        let row = |i, factors: &mut Vec<f64>| match design.row(i) {
+            Row::Sparse(columns, values) => (columns, values),
+            Row::OneHot(columns, value) => {
+                factors.push(f64::from(value));
+                (columns, &ones[..columns.len().min(ones.len())])
+            }
+            _ => (&[][..], &[][..]),
+        };
+        self.in_blocks(
+            sum,
+            row,
+            |factors, rows, out| factors.sparse(rows, out),
+            |factors, sum, rows, numbers, bounds| factors.add_sparse(sum, rows, numbers, bounds),
+        );
+    }
+
+    /// Blocks of rows that `row` reads, pushing their factors where they have some.
+    fn in_blocks<R>(
+        mut self,
+        sum: &mut LatticeSum,
+        row: impl Fn(usize, &mut Vec<f64>) -> R,
+        products: impl Fn(&[M; K], &[R], [&mut [f64]; K]),
+        add: impl Fn(&[M; K], &mut LatticeSum, &[R], (&[f64], &[f64]), &[RowBound]),
+    ) {
         let mut scratch =
             Scratch::<K>::new(MAX_BLOCK_ROWS, self.factors.width(), self.factors.tail());
-        let mut rows: Vec<SparseRow<'_>> = Vec::with_capacity(MAX_BLOCK_ROWS);
+        let mut rows = Vec::with_capacity(MAX_BLOCK_ROWS);
         for block in self.positions.blocks(MAX_BLOCK_ROWS) {
             rows.clear();
             scratch.factors.clear();
-            rows.extend(block.iter().map(|i| match design.row(i) {
-                Row::Sparse(columns, values) => (columns, values),
-                Row::OneHot(columns, value) => {
-                    scratch.factors.push(f64::from(value));
-                    (columns, &ones[..columns.len().min(ones.len())])
-                }
-                _ => (&[][..], &[][..]),
-            }));
+            rows.extend(block.iter().map(|i| row(i, &mut scratch.factors)));
             scratch.load(self.examples, &block);
             let count = rows.len();
-            self.factors.sparse(&rows, scratch.products(count));
+            products(&self.factors, &rows, scratch.products(count));
             scratch.scale_products(count);
             (self.multiples)(scratch.block(count));
             if <[M; K]>::OF_ROWS {
                 scratch.scale_multiples();
             }
             let numbers = scratch.numbers(count);
-            self.factors
-                .add_sparse(sum, &rows, numbers, &scratch.bounds);
+            add(&self.factors, sum, &rows, numbers, &scratch.bounds);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::adjacency::Adjacency;
 use crate::event::Event;
 use crate::lattice::{Bound, FixedBlocks, LatticeError, LatticeSum, MAX_RECORDS, SensitivityClaim};
-use crate::noise::{Purpose, RoundedGaussian, StreamId, of_steps};
+use crate::noise::{NoisySum, Purpose, RoundedGaussian, StreamId, of_steps};
 use crate::order::Numbering;
 use crate::refused::Refused;
 use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
@@ -313,7 +313,7 @@ impl Curator {
         })
     }
 
-    pub(super) fn release_integers<T: Copy + Into<i128> + Sync>(
+    pub(super) fn release_integers<T: NoisySum>(
         &mut self,
         release: &Gaussian<'_>,
         exact: &[T],

@@ -9,7 +9,7 @@ use dpopt_lanes::{Entry, Kernel, LANES, Lanes, dispatch, zeros_before};
 use super::{Bound, LatticeSum, MAGIC, MAX_RECORDS, RowBound};
 
 /// Rows that share one read and one write of the sum.
-const GROUP: usize = 8;
+pub(super) const GROUP: usize = 8;
 /// Half as many, for the end of a batch.
 const HALF: usize = GROUP / 2;
 /// Rows that are looked at before the first of them is added.
@@ -89,6 +89,19 @@ impl LatticeSum {
     /// # Panics
     /// When the three slices differ in length, which does not depend on what rows hold.
     pub fn add_sparse_rows(&mut self, rows: &[SparseRow<'_>], scales: &[f64], bounds: &[RowBound]) {
+        self.add_entries(rows, scales, bounds);
+    }
+
+    /// The same for rows of ones at these columns.
+    ///
+    /// # Privacy
+    /// # Panics
+    /// As for [`LatticeSum::add_sparse_rows`].
+    pub fn add_one_hot_rows(&mut self, rows: &[&[u32]], scales: &[f64], bounds: &[RowBound]) {
+        self.add_entries(rows, scales, bounds);
+    }
+
+    fn add_entries<R: AtColumns>(&mut self, rows: &[R], scales: &[f64], bounds: &[RowBound]) {
         assert!(
             rows.len() == scales.len() && rows.len() == bounds.len(),
             "one scale and one bound per row"
@@ -352,41 +365,61 @@ pub(super) fn nearest<L: Lanes>(lanes: L, x: f64, steps: f64) -> i64 {
     sum.to_bits().wrapping_sub(MAGIC.to_bits()) as i64
 }
 
+/// A row with entries at some columns.
+trait AtColumns: Copy {
+    fn entries(self) -> impl ExactSizeIterator<Item = (u32, f64)> + Clone;
+}
+
+impl AtColumns for SparseRow<'_> {
+    #[inline(always)]
+    fn entries(self) -> impl ExactSizeIterator<Item = (u32, f64)> + Clone {
+        let both = self.0.iter().zip(self.1);
+        both.map(|(&column, &x)| (column, f64::from(x)))
+    }
+}
+
+/// Ones.
+impl AtColumns for &[u32] {
+    #[inline(always)]
+    fn entries(self) -> impl ExactSizeIterator<Item = (u32, f64)> + Clone {
+        self.iter().map(|&column| (column, 1.0))
+    }
+}
+
 /// Adds sparse rows.
-struct Sparse<'a, 'r> {
+struct Sparse<'a, R> {
     clip: Clip,
     sum: &'a mut LatticeSum,
-    rows: &'a [SparseRow<'r>],
+    rows: &'a [R],
     scales: &'a [f64],
     bounds: &'a [RowBound],
 }
 
-impl Kernel for Sparse<'_, '_> {
+impl<R: AtColumns> Kernel for Sparse<'_, R> {
     type Output = ();
 
     #[inline(always)]
     fn run<L: Lanes>(self, lanes: L) {
-        for ((&(columns, values), &scale), &bound) in
-            self.rows.iter().zip(self.scales).zip(self.bounds)
-        {
-            let scale = scale * self.sum.weight;
-            let entries = columns.iter().zip(values);
-            match self.clip.multiple(scale, bound) {
+        let weight = self.sum.weight;
+        let (bound, sum) = (&self.sum.bound, &mut self.sum.sum[..]);
+        for ((&row, &scale), &of_row) in self.rows.iter().zip(self.scales).zip(self.bounds) {
+            let scale = scale * weight;
+            match self.clip.multiple(scale, of_row) {
                 Multiple::Zero => {}
                 Multiple::Steps(steps) => {
-                    for (&column, &x) in entries {
-                        let k = nearest(lanes, f64::from(x), steps);
-                        if let Some(sum) = self.sum.sum.get_mut(column as usize) {
+                    for (column, x) in row.entries() {
+                        let k = nearest(lanes, x, steps);
+                        if let Some(sum) = sum.get_mut(column as usize) {
                             *sum = sum.wrapping_add(k);
                         }
                     }
                 }
                 Multiple::Extreme => {
-                    let all = values.iter().map(|&x| f64::from(x));
-                    if let Some(scaling) = self.sum.bound.scaling(scale, all) {
-                        for (&column, &x) in entries {
-                            if let Some(sum) = self.sum.sum.get_mut(column as usize) {
-                                *sum = sum.wrapping_add(scaling.round(f64::from(x)));
+                    let all = row.entries().map(|(_, x)| x);
+                    if let Some(scaling) = bound.scaling(scale, all) {
+                        for (column, x) in row.entries() {
+                            if let Some(sum) = sum.get_mut(column as usize) {
+                                *sum = sum.wrapping_add(scaling.round(x));
                             }
                         }
                     }

@@ -3,11 +3,14 @@
 //! What is added is what [`LatticeSum::add_row_products`] adds, at transposed coordinates: here those of one number lie beside each
 //! other, so that dense rows go onto the lattice as those of [`LatticeSum::add_rows`] do.
 
-use dpopt_lanes::{Entry, Kernel, Lanes, dispatch};
+use dpopt_lanes::{Entry, Kernel, LANES, Lanes, dispatch};
 
 use super::products::check;
-use super::rows::{BATCH, Clip, Dense, Multiple, SparseRow, nearest};
+use super::rows::{BATCH, Clip, Dense, GROUP, Multiple, SparseRow, nearest};
 use super::{LatticeSum, RowBound};
+
+/// Bytes of rows that stay in the innermost cache beside the sum of a number. Tuned.
+const CACHED: usize = 24 << 10;
 
 impl LatticeSum {
     /// Adds clip(`multiples[i]` x `rows[i]`) for every i: coordinate j p + c of the outer product is multiple j of k = `units` times
@@ -33,6 +36,7 @@ impl LatticeSum {
         let room = self.take_room(rows.len());
         let (dim, clip) = (self.bound.dim, Clip::new(&self.bound));
         let mut spread = vec![0.0; units];
+        let mut singles = Vec::new();
         // Those of one multiple beside each other.
         let mut steps = vec![[0.0; BATCH]; units];
         let batches = rows[..room]
@@ -62,16 +66,20 @@ impl LatticeSum {
                     }
                 }
             }
-            for (steps, sum) in steps
-                .iter()
-                .zip(self.sum.chunks_exact_mut((dim / units).max(1)))
-            {
-                dispatch(Dense {
-                    sum,
-                    rows: &live[..count],
-                    steps: &steps[..count],
-                    meanwhile: &mut || {},
-                });
+            let columns = (dim / units).max(1);
+            // Bytes take three steps to a double, which each number would repeat.
+            if size_of::<T>() == 1 {
+                singles.resize(count * columns, 0.0);
+                for (row, singles) in live.iter().zip(singles.chunks_exact_mut(columns)) {
+                    dispatch(ToSingles(row, singles));
+                }
+                let mut rows: [&[f32]; BATCH] = [&[]; BATCH];
+                for (row, entries) in rows.iter_mut().zip(singles.chunks_exact(columns)) {
+                    *row = entries;
+                }
+                add_steps(&mut self.sum, &rows[..count], &steps, columns);
+            } else {
+                add_steps(&mut self.sum, &live[..count], &steps, columns);
             }
         }
     }
@@ -101,6 +109,42 @@ impl LatticeSum {
             units,
             bounds,
         });
+    }
+}
+
+/// Entries that single precision has, in it.
+struct ToSingles<'a, T>(&'a [T], &'a mut [f32]);
+
+impl<T: Entry> Kernel for ToSingles<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<L: Lanes>(self, lanes: L) {
+        let (chunks, rest) = self.0.as_chunks::<LANES>();
+        let (to, last) = self.1.as_chunks_mut::<LANES>();
+        for (chunk, to) in chunks.iter().zip(to) {
+            *to = lanes.to_doubles(T::load(lanes, chunk)).map(|x| x as f32);
+        }
+        for (&x, to) in rest.iter().zip(last) {
+            *to = x.into() as f32;
+        }
+    }
+}
+
+/// Adds each of the `steps` of some rows to the coordinates of its number.
+fn add_steps<T: Entry>(sum: &mut [i64], rows: &[&[T]], steps: &[[f64; BATCH]], columns: usize) {
+    // So many that they stay in the innermost cache for all numbers.
+    let fit = CACHED / (columns * size_of::<T>());
+    let group = (fit / GROUP * GROUP).clamp(GROUP, BATCH);
+    for (k, rows) in rows.chunks(group).enumerate() {
+        for (steps, sum) in steps.iter().zip(sum.chunks_exact_mut(columns)) {
+            dispatch(Dense {
+                sum,
+                rows,
+                steps: &steps[k * group..][..rows.len()],
+                meanwhile: &mut || {},
+            });
+        }
     }
 }
 

@@ -181,7 +181,7 @@ impl RoundedGaussian {
     ///
     /// # Errors
     /// As [`add_release`](Self::add_release).
-    pub(crate) fn release<T: Copy + Into<i128> + Sync>(
+    pub(crate) fn release<T: NoisySum>(
         &self,
         key: &Key,
         id: StreamId,
@@ -192,8 +192,18 @@ impl RoundedGaussian {
         let table = Strips::get();
         let mut out = vec![0.0; exact.len()];
         over_blocks(key, id, threads, &mut out, |source, index, place| {
-            let noisy = exact[index].into().wrapping_add(self.draw(table, source));
-            *place = of_steps(noisy, step);
+            let (exact, word) = (exact[index], source.word());
+            let quick = self.draw_quickly(word, table);
+            *place = match quick.and_then(|draw| exact.plus(draw)) {
+                Some(noisy) => noisy as f64 * step,
+                None => {
+                    let draw = match quick {
+                        Some(draw) => i128::from(draw),
+                        None => self.draw_slowly(word, table, source),
+                    };
+                    of_steps(exact.into().wrapping_add(draw), step)
+                }
+            };
         })?;
         Ok(out)
     }
@@ -208,13 +218,17 @@ impl RoundedGaussian {
     #[inline(always)]
     pub(super) fn draw<S: BitSource>(&self, table: &Strips, source: &mut S) -> i128 {
         let word = source.word();
-        if let Some(head) = quick(word, table)
-            && let Some(size) = self.quick.round(head)
-        {
-            let size = i128::from(size);
-            return if is_negative(word) { -size } else { size };
+        match self.draw_quickly(word, table) {
+            Some(draw) => i128::from(draw),
+            None => self.draw_slowly(word, table, source),
         }
-        self.draw_slowly(word, table, source)
+    }
+
+    /// The draw that begins with `word`, where that word decides it. It is at most 2^62: a quick head is below 4.
+    #[inline(always)]
+    fn draw_quickly(&self, word: u64, table: &Strips) -> Option<i64> {
+        let size = self.quick.round(quick(word, table)?)?.cast_signed();
+        Some(if is_negative(word) { -size } else { size })
     }
 
     #[cold]
@@ -310,9 +324,12 @@ fn of_two_words(k: i128) -> f64 {
 }
 
 /// An integer to which noise can be added, modulo two to the number of its bits.
-pub trait NoisySum: Send + private::Sealed {
+pub trait NoisySum: Copy + Into<i128> + Send + Sync + private::Sealed {
     /// Adds `noise`, wrapping around.
     fn add_wrapping(&mut self, noise: i128);
+
+    /// The sum with a draw, where a word holds it.
+    fn plus(self, draw: i64) -> Option<i64>;
 }
 
 impl NoisySum for i64 {
@@ -321,12 +338,22 @@ impl NoisySum for i64 {
         // The cast reduces modulo 2^64.
         *self = self.wrapping_add(noise as i64);
     }
+
+    #[inline(always)]
+    fn plus(self, draw: i64) -> Option<i64> {
+        self.checked_add(draw)
+    }
 }
 
 impl NoisySum for i128 {
     #[inline(always)]
     fn add_wrapping(&mut self, noise: i128) {
         *self = self.wrapping_add(noise);
+    }
+
+    #[inline(always)]
+    fn plus(self, draw: i64) -> Option<i64> {
+        i64::try_from(self).ok()?.checked_add(draw)
     }
 }
 

@@ -63,83 +63,106 @@ fn cells(s: f64, far: f64) -> (Vec<f64>, Vec<(f64, f64)>) {
     (places, parts)
 }
 
-/// The pair of one allocation in a direction; masses of P (or Q, where the record is `added`) beyond `e^{ln_above}` count as
-/// infinite losses.
-pub(super) fn points(
+/// The law of S under Q from above and from below, which both directions have.
+pub(super) struct Laws {
     noise: f64,
     steps: u64,
-    added: bool,
     ln_above: f64,
-) -> Result<Points, PldError> {
-    let s = 1.0 / noise;
-    let reach = (2.0 - 2.0 * ln_above).max(LOWEST * LOWEST).sqrt();
-    let far = s + reach;
-    if !(s * (0.5 * s + reach) < LARGEST) {
-        return Err(PldError::Noise {
-            value: noise,
-            smallest: (reach + (reach * reach + 2.0 * LARGEST).sqrt()) / (2.0 * LARGEST),
-            largest: MOST_NOISE,
-        });
-    }
-    let t = steps as f64;
-    let (places, parts) = cells(s, far);
-    let beyond = (tail(far) * (1.0 + 1e-10), tail(far - s) * (1.0 + 1e-10));
-    // A place is `exp` of a number of this size, whose error is relative; and the mean of a cell, where what is below stands, moves with
-    // the errors of both parts, by as much of the cell.
-    let argument = s * (far - LOWEST) + 0.5 * s * s;
-    let cell = places
-        .windows(2)
-        .skip(1)
-        .map(|pair| pair[1] / pair[0] - 1.0);
-    let place_error = (4.0 + 2.0 * argument) * f64::EPSILON + MASS_ERROR * cell.fold(0.0, f64::max);
-    let law = |side| {
-        let one = Sum::one(side, &places, &parts, beyond, (MASS_ERROR, place_error));
-        one.copies(steps, s, exp(ln_above - 1.0))
-    };
-    let sum = law(Side::Upper);
-    if !(sum.mass_error < MOST_ERROR) {
-        return Err(PldError::Allocation {
-            steps,
-            error: sum.mass_error,
-        });
-    }
-    let mut infinite = UNDERFLOW;
-    if !added {
-        infinite += sum.lost * (1.0 + sum.mass_error) / t;
-    }
-    let error = |sum: &Sum, v: f64| LOSS_ERROR * (1.0 + log(v).abs()) + sum.place_error;
-    let mut upper = Vec::with_capacity(sum.at.len());
-    for (x, mass) in sum.at.iter().zip(&sum.mass) {
-        let (v, mass) = (x / t, mass * (1.0 + sum.mass_error));
-        match (v > 0.0, added) {
-            (true, false) => upper.push((log(v) + error(&sum, v), v * mass)),
-            (true, true) => upper.push((error(&sum, v) - log(v), mass)),
-            (false, true) => infinite += mass,
-            (false, false) => {}
-        }
-    }
-    let sum = law(Side::Lower);
-    let mut lower = Vec::with_capacity(sum.at.len());
-    for (x, mass) in sum.at.iter().zip(&sum.mass) {
-        let (v, mass) = (x / t, mass * (1.0 - sum.mass_error));
-        if v > 0.0 && mass > 0.0 {
-            lower.push(match added {
-                false => (log(v) - error(&sum, v), v * mass),
-                true => (-log(v) - error(&sum, v), mass),
+    upper: Sum,
+    lower: Sum,
+}
+
+impl Laws {
+    /// That of one allocation. Masses of P (or Q, where the record is added) beyond `e^{ln_above}` count as infinite losses.
+    pub(super) fn new(noise: f64, steps: u64, ln_above: f64) -> Result<Self, PldError> {
+        let s = 1.0 / noise;
+        let reach = (2.0 - 2.0 * ln_above).max(LOWEST * LOWEST).sqrt();
+        let far = s + reach;
+        if !(s * (0.5 * s + reach) < LARGEST) {
+            return Err(PldError::Noise {
+                value: noise,
+                smallest: (reach + (reach * reach + 2.0 * LARGEST).sqrt()) / (2.0 * LARGEST),
+                largest: MOST_NOISE,
             });
         }
+        let (places, parts) = cells(s, far);
+        let beyond = (tail(far) * (1.0 + 1e-10), tail(far - s) * (1.0 + 1e-10));
+        // A place is `exp` of a number of this size, whose error is relative; and the mean of a cell, where what is below stands, moves with
+        // the errors of both parts, by as much of the cell.
+        let argument = s * (far - LOWEST) + 0.5 * s * s;
+        let cell = places
+            .windows(2)
+            .skip(1)
+            .map(|pair| pair[1] / pair[0] - 1.0);
+        let place_error =
+            (4.0 + 2.0 * argument) * f64::EPSILON + MASS_ERROR * cell.fold(0.0, f64::max);
+        let law = |side| {
+            let one = Sum::one(side, &places, &parts, beyond, (MASS_ERROR, place_error));
+            one.copies(steps, s, exp(ln_above - 1.0))
+        };
+        let upper = law(Side::Upper);
+        if !(upper.mass_error < MOST_ERROR) {
+            return Err(PldError::Allocation {
+                steps,
+                error: upper.mass_error,
+            });
+        }
+        let lower = law(Side::Lower);
+        Ok(Self {
+            noise,
+            steps,
+            ln_above,
+            upper,
+            lower,
+        })
     }
-    if added {
-        upper.reverse();
-        lower.reverse();
+
+    /// Whether these are the laws that [`Laws::new`] makes of the same numbers.
+    pub(super) fn are_of(&self, noise: f64, steps: u64, ln_above: f64) -> bool {
+        (self.noise, self.steps, self.ln_above) == (noise, steps, ln_above)
     }
-    Ok(Points {
-        upper,
-        lower,
-        infinite,
-        infinite_lower: 0.0,
-        grain: None,
-    })
+
+    /// The pair in a direction.
+    pub(super) fn points(&self, added: bool) -> Points {
+        let (sum, t) = (&self.upper, self.steps as f64);
+        let mut infinite = UNDERFLOW;
+        if !added {
+            infinite += sum.lost * (1.0 + sum.mass_error) / t;
+        }
+        let error = |sum: &Sum, v: f64| LOSS_ERROR * (1.0 + log(v).abs()) + sum.place_error;
+        let mut upper = Vec::with_capacity(sum.at.len());
+        for (x, mass) in sum.at.iter().zip(&sum.mass) {
+            let (v, mass) = (x / t, mass * (1.0 + sum.mass_error));
+            match (v > 0.0, added) {
+                (true, false) => upper.push((log(v) + error(sum, v), v * mass)),
+                (true, true) => upper.push((error(sum, v) - log(v), mass)),
+                (false, true) => infinite += mass,
+                (false, false) => {}
+            }
+        }
+        let sum = &self.lower;
+        let mut lower = Vec::with_capacity(sum.at.len());
+        for (x, mass) in sum.at.iter().zip(&sum.mass) {
+            let (v, mass) = (x / t, mass * (1.0 - sum.mass_error));
+            if v > 0.0 && mass > 0.0 {
+                lower.push(match added {
+                    false => (log(v) - error(sum, v), v * mass),
+                    true => (-log(v) - error(sum, v), mass),
+                });
+            }
+        }
+        if added {
+            upper.reverse();
+            lower.reverse();
+        }
+        Points {
+            upper,
+            lower,
+            infinite,
+            infinite_lower: 0.0,
+            grain: None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -166,6 +189,7 @@ mod tests {
         let width = 24.0 / f64::from(n);
         for noise in [1.0, 1.5, 4.0] {
             let s = 1.0 / noise;
+            let laws = Laws::new(noise, 2, -30.0).unwrap();
             for eps in [-0.3_f64, 0.0, 0.1, 0.4, 1.0] {
                 let a = exp(eps);
                 let mut truth = [0.0; 2];
@@ -180,7 +204,7 @@ mod tests {
                     if truth < 1e-8 {
                         continue;
                     }
-                    let law = points(noise, 2, added, -30.0).unwrap();
+                    let law = laws.points(added);
                     let of = |list: &[(f64, f64)]| -> f64 {
                         list.iter()
                             .map(|(loss, mass)| mass * -(eps - loss).min(0.0).exp_m1())

@@ -332,9 +332,10 @@ pub fn export(
         Adjacency::AddRemove | Adjacency::ZeroOut => (Kind::Remove, Kind::Add),
     };
     let one = |release: &steps::Release| -> Result<Release, PldError> {
-        let pmf = |kind| -> Result<(Pmf, u64), PldError> {
+        let mut laws = Vec::new();
+        let mut pmf = |kind| -> Result<(Pmf, u64), PldError> {
             let list = std::slice::from_ref(release);
-            let steps = steps::steps(list, way(kind), steps::ln_above(list, None))?;
+            let steps = steps::steps(list, way(kind), steps::ln_above(list, None), &mut laws)?;
             let [step] = steps.as_slice() else {
                 return Err(PldError::Incomplete { mass: 0.0 });
             };

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::allocation;
+use super::allocation::Laws;
 use super::any::{AnyPair, Truncated};
 use super::error::PldError;
 use super::fixed::FixedPair;
@@ -441,13 +441,14 @@ pub(super) struct Direction {
     pub(super) keeps_places: bool,
 }
 
-/// The steps of a direction. Masses below `e^{ln_above}` may be put at infinity.
+/// The steps of a direction. Masses below `e^{ln_above}` may be put at infinity. `laws` keeps those of allocations for the other direction.
 pub(super) fn steps(
     releases: &[Release],
     direction: Direction,
     ln_above: f64,
+    laws: &mut Vec<Laws>,
 ) -> Result<Vec<Step>, PldError> {
-    let step = |release: &Release| {
+    let mut step = |release: &Release| {
         let q = release.rate;
         let kind = if q == 1.0 {
             Kind::Plain
@@ -505,7 +506,15 @@ pub(super) fn steps(
                 }))
             }
             Shape::Allocated { noise, steps } => {
-                let of = |noise, added| allocation::points(noise, steps, added, ln_above);
+                let mut of = |noise, added| -> Result<Points, PldError> {
+                    if let Some(known) = laws.iter().find(|l| l.are_of(noise, steps, ln_above)) {
+                        return Ok(known.points(added));
+                    }
+                    let new = Laws::new(noise, steps, ln_above)?;
+                    let points = new.points(added);
+                    laws.push(new);
+                    Ok(points)
+                };
                 let points = match direction.poisson {
                     // From below: the other record contributes nothing, and the noise is over twice the clip norm.
                     Kind::Replace => Points {
@@ -533,7 +542,7 @@ pub(super) fn steps(
             count: release.count,
         })
     };
-    releases.iter().map(step).collect()
+    releases.iter().map(&mut step).collect()
 }
 
 /// Log of the delta that a curve is followed down to.

@@ -38,7 +38,7 @@ pub(super) fn add_slopes(
         sum.add_scaled(1.0, &slopes);
     };
     let entries = records.design().entries();
-    if let Entries::Sparse = entries {
+    if let Entries::Sparse | Entries::OneHot = entries {
         let table: Vec<f64> = (0..dim * width)
             .map(|k| entry(k / width, k % width))
             .collect();
