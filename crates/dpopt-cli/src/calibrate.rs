@@ -10,6 +10,7 @@ use crate::args::{self, AccountantArg, NoiseOver};
 use crate::error::CliError;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
+use crate::tell::with_patience;
 
 /// Flags of `dpopt calibrate`.
 #[derive(Debug, Args)]
@@ -137,7 +138,7 @@ impl CalibrateArgs {
 }
 
 pub(crate) fn run(args: &CalibrateArgs) -> Result<(), CliError> {
-    let solution = args.solve()?;
+    let solution = with_patience("still searching", || args.solve())?;
     if args.json {
         return print_json(&solution);
     }

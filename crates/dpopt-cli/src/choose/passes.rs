@@ -7,6 +7,7 @@ use crate::args::SolverArg;
 use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::fit::Fit;
+use crate::tell::with_patience;
 
 /// Plans that are made until one is short enough: each has a lower cap on the steps.
 const TRIES: u32 = 40;
@@ -15,6 +16,18 @@ impl ChooseArgs {
     /// Plans, within --max-passes where that is given: then with as many steps as make so many passes, and the bound that such a plan has.
     /// Only public facts come in, so nothing else can decide.
     pub(crate) fn choose(
+        &self,
+        solver: SolverArg,
+        fit: &Fit,
+        facts: &PublicFacts,
+        budget: &Budget,
+    ) -> Result<Chosen, CliError> {
+        with_patience("still planning: the noise is being searched for", || {
+            self.within_passes(solver, fit, facts, budget)
+        })
+    }
+
+    fn within_passes(
         &self,
         solver: SolverArg,
         fit: &Fit,

@@ -120,6 +120,24 @@ fn a_row_of_a_wrong_length_gives_nan_and_leaves_the_others() {
 }
 
 #[test]
+fn rows_of_ones_have_the_products_of_their_entries() {
+    let points: [Vec<f64>; 2] =
+        [0.3, 1.7].map(|a| (0..40).map(|j| (a * f64::from(j)).sin()).collect());
+    let points = points.each_ref().map(|point| &point[..]);
+    for length in 0..20 {
+        let columns: Vec<u32> = (0..length).map(|j| 2 * j + 1).collect();
+        let ones = vec![1.0; columns.len()];
+        let bits = |products: [f64; 2]| products.map(f64::to_bits);
+        assert_eq!(
+            bits(one_hot_products(&columns, points)),
+            bits(sparse_products(&columns, &ones, points))
+        );
+    }
+    let [beyond] = one_hot_products(&[40], [points[0]]);
+    assert!(beyond.is_nan());
+}
+
+#[test]
 fn no_points_and_no_rows_are_legal() {
     row_products::<f64, 0>(&[&[1.0]], [], [], &mut Ahead::new(&[]));
     row_products::<f64, 1>(&[], [&[1.0]], [&mut []], &mut Ahead::new(&[]));

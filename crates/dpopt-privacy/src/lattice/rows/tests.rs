@@ -275,6 +275,39 @@ fn what_cannot_be_added_counts_and_adds_nothing() {
     }
 }
 
+/// With scales of every kind: plain, cut, tiny, huge, none, and columns out of order or beyond the end.
+#[test]
+fn rows_of_ones_add_what_their_entries_add() {
+    let bound = bound(1.0, 9);
+    let columns: [&[u32]; 7] = [
+        &[0, 3, 8],
+        &[],
+        &[1],
+        &[2, 4, 5, 6, 7],
+        &[4, 4],
+        &[7, 9],
+        &[0, 1, 2, 3, 4, 5, 6, 7, 8],
+    ];
+    let ones = [1.0; 9];
+    for scale in [
+        0.1,
+        -3.0,
+        1e-12,
+        1e-310,
+        1e300,
+        0.0,
+        f64::NAN,
+        f64::INFINITY,
+    ] {
+        let rows = columns.map(|columns| (columns, &ones[..columns.len()]));
+        let bounds = rows.map(|(columns, ones)| RowBound::sparse(columns, ones, bound.dim()));
+        let mut sum = LatticeSum::new(bound);
+        sum.add_one_hot_rows(&columns, &[scale; 7], &bounds);
+        assert_eq!(sum.added, 7);
+        assert_eq!(sum.sum, added_sparse(bound, &rows, &[scale; 7]), "{scale}");
+    }
+}
+
 #[test]
 fn a_full_sum_takes_no_more_rows() {
     let bound = bound(1.0, 1);
