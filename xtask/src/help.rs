@@ -29,10 +29,10 @@ usage: cargo xtask <command>
              diffprivlib (docs/measured/tables.md)
   bench-peers-setup VENV
              an environment in VENV with those tools, of pinned versions (gigabytes)
-  verify-rates [--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
+  verify-rates [--brief | --quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
                [--memory-gib G] [--list]
-             every rate that theory promises, measured, with broken twins that must be caught; with --out a
-             page of plots, and an interrupted run goes on
+             every rate that theory promises, measured, with broken twins that must be caught; with --brief, as CI runs
+             it, the first of each group and its first twin; with --out a page of plots, and an interrupted run goes on
   audit [--quick|--full] [--only NAME] [--json FILE]
              attacks on every mechanism and solver, and on broken twins that must be caught
   groups DIR objectives on the files train.csv.gz and test.csv.gz in DIR, by the command itself, as Markdown

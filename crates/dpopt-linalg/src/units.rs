@@ -368,6 +368,35 @@ mod tests {
         }
     }
 
+    /// Together and alone, in every storage, with columns after the last whole lanes, and beside a row that is too short.
+    #[test]
+    fn rows_together_have_the_bits_of_rows_alone() {
+        for (inputs, units) in [(21, 10), (8, 19), (16, 33), (3, 1), (784, 10)] {
+            let weights: Vec<f64> = (0..inputs * units)
+                .map(|i| (i as f64 * 0.7).sin())
+                .collect();
+            let layer = UnitWeights::new(units, &weights);
+            let bytes: Vec<u8> = (0..11 * inputs).map(|i| (i * i % 253) as u8).collect();
+            let doubles: Vec<f64> = bytes.iter().map(|&x| f64::from(x)).collect();
+            let mut rows: Vec<&[f64]> = doubles.chunks(inputs).collect();
+            let bits = |out: Vec<f64>| -> Vec<u64> { out.iter().map(|x| x.to_bits()).collect() };
+            let of = |rows: &[&[f64]]| {
+                let mut out = vec![f64::NAN; rows.len() * units];
+                layer.products(rows, &mut out);
+                bits(out)
+            };
+            let alone: Vec<u64> = rows.iter().flat_map(|row| of(&[row])).collect();
+            assert_eq!(of(&rows), alone);
+            let mut out = vec![f64::NAN; 11 * units];
+            layer.products(&bytes.chunks(inputs).collect::<Vec<_>>(), &mut out);
+            assert_eq!(bits(out), alone);
+            rows[5] = &rows[5][..inputs - 1];
+            let with_a_short_one = of(&rows);
+            assert_eq!(with_a_short_one[..5 * units], alone[..5 * units]);
+            assert_eq!(with_a_short_one[6 * units..], alone[6 * units..]);
+        }
+    }
+
     /// A row's bits do not depend on its company.
     #[test]
     fn a_row_alone_gives_the_same_bits() {

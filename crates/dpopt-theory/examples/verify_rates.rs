@@ -1,7 +1,7 @@
 //! Measures every rate that this library claims: what `cargo xtask verify-rates` runs.
 //!
-//! `[--quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
-//! [--memory-gib G] [--unconfirmed] [--list]`. With `--unconfirmed` it measures the rows that are set aside. With `--out` the folder gets a page with plots, the rows, and the
+//! `[--brief | --quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
+//! [--memory-gib G] [--unconfirmed] [--list]`. `--brief` measures the first row of each group and its first broken twin. With `--unconfirmed` it measures the rows that are set aside. With `--out` the folder gets a page with plots, the rows, and the
 //! journal from which an interrupted run goes on. The exit code is 1 when a claim fails, 2 when the
 //! run could not be made.
 #![allow(
@@ -28,6 +28,7 @@ struct Options {
     threads: Option<NonZeroUsize>,
     memory_gib: Option<f64>,
     unconfirmed: bool,
+    brief: bool,
     list: bool,
 }
 
@@ -37,6 +38,7 @@ fn read(words: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> 
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
         match word.as_str() {
+            "--brief" => options.brief = true,
             "--quick" => options.effort = Effort::Quick,
             "--full" => options.effort = Effort::Full,
             "--only" => options.only.push(value()?),
@@ -54,10 +56,11 @@ fn read(words: impl Iterator<Item = String>) -> Result<Options, Box<dyn Error>> 
 }
 
 fn registry(options: &Options) -> Registry {
-    match options.unconfirmed {
+    let all = match options.unconfirmed {
         true => Registry::unconfirmed(),
         false => Registry::builtin(),
-    }
+    };
+    if options.brief { all.brief() } else { all }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a command reports wall time")]

@@ -56,6 +56,9 @@ pub trait Named {
         let name = self.name();
         name.split_once('/').map_or(name, |(group, _)| group)
     }
+
+    /// Whether it is a broken twin, which must fail.
+    fn is_control(&self) -> bool;
 }
 
 /// Checks, in order.
@@ -108,6 +111,22 @@ impl<C: Named + ?Sized> Registry<C> {
             }
         }
         groups
+    }
+
+    /// The first check of each group, and its first broken twin.
+    #[must_use]
+    pub fn brief(self) -> Self {
+        let mut seen: Vec<(String, bool)> = Vec::new();
+        let mut checks = self.checks;
+        checks.retain(|check| {
+            let kind = (check.group().to_owned(), check.is_control());
+            let new = !seen.contains(&kind);
+            if new {
+                seen.push(kind);
+            }
+            new
+        });
+        Self { checks }
     }
 
     /// Those of this name, of this group, and those whose name starts with it and a slash.

@@ -222,6 +222,24 @@ mod tests {
         ]
     }
 
+    /// More rows than a batch, of more columns than whole lanes.
+    #[test]
+    fn bytes_add_what_they_stand_for() {
+        for (columns, units, count) in [(13, 5, 150), (800, 3, 20), (1, 1, 65)] {
+            let bytes: Vec<u8> = (0..count * columns).map(|i| (i * i % 251) as u8).collect();
+            let doubles: Vec<f64> = bytes.iter().map(|&x| f64::from(x)).collect();
+            let multiples: Vec<f64> = (0..count * units).map(|i| (i as f64).sin()).collect();
+            let bound = Bound::new(ClipNorm::new(2.5).unwrap(), columns * units).unwrap();
+            let mut sums = [0, 1].map(|_| LatticeSum::new(bound));
+            let rows: Vec<&[u8]> = bytes.chunks(columns).collect();
+            let bounds: Vec<RowBound> = rows.iter().map(|row| RowBound::dense(row)).collect();
+            sums[0].add_stacked_rows(&rows, &multiples, units, &bounds);
+            let rows: Vec<&[f64]> = doubles.chunks(columns).collect();
+            sums[1].add_stacked_rows(&rows, &multiples, units, &bounds);
+            assert_eq!(sums[0].sum, sums[1].sum);
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
         /// Many records, some of another length, dense and sparse: bit by bit the sum of the other layout.

@@ -172,6 +172,10 @@ impl Named for dyn Target {
     fn group(&self) -> &str {
         &self.label().group
     }
+
+    fn is_control(&self) -> bool {
+        self.label().control
+    }
 }
 
 /// Which audit a row is of.

@@ -60,3 +60,25 @@ impl Registry {
         Self::from(projection::experiments())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Registry;
+
+    #[test]
+    fn a_brief_registry_has_every_group_and_a_twin_where_there_is_one() {
+        let all = Registry::builtin();
+        let brief = Registry::builtin().brief();
+        assert_eq!(all.groups(), brief.groups());
+        for group in all.groups() {
+            for control in [false, true] {
+                let count = |registry: &Registry| {
+                    let chosen = registry.select(&group);
+                    let same = chosen.iter().filter(|e| e.claim().control == control);
+                    same.count()
+                };
+                assert_eq!(count(&brief), count(&all).min(1), "{group}");
+            }
+        }
+    }
+}

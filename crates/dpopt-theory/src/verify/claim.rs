@@ -323,4 +323,8 @@ impl Named for dyn Experiment {
     fn name(&self) -> &str {
         &self.claim().id
     }
+
+    fn is_control(&self) -> bool {
+        self.claim().control
+    }
 }
