@@ -18,9 +18,8 @@ const SCRIPT: &str = "benches/peers/peers.py";
 const LONG: f64 = 4.0;
 /// One that is shorter is timed right after another, as a step among steps: with its numbers in the cache and its threads awake.
 const SHORT: f64 = 0.05;
-/// What another contestant's threads may take to go to sleep, those of OpenBLAS some 2^26 cycles: they would have the processors that this one's
-/// need.
-const SETTLED: Duration = Duration::from_millis(40);
+/// What most contestants' threads take to go to sleep: they would have the processors that this one's need.
+const SETTLED: Duration = Duration::from_millis(5);
 /// An answer that takes longer is none.
 const PATIENCE: Duration = Duration::from_secs(280);
 

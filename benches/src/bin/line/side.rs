@@ -63,12 +63,12 @@ impl<'a> Side<'a> {
         Ok(())
     }
 
-    /// `again`: right after some that are not timed, a millisecond of them.
+    /// `again`: right after some that are not timed, 20 ms of them. A system needs some to give threads that slept processors of their own.
     fn time(&mut self, kind: &str, again: bool) -> Result<Value, Failure> {
         let work = self.works.iter_mut().find(|(name, _)| *name == kind);
         let (_, work) = work.ok_or_else(|| format!("no work `{kind}`"))?;
         let mut before = 0.0;
-        while again && before < 1e-3 {
+        while again && before < 0.02 {
             let (seconds, value) = timed(&mut *work);
             value?;
             before += seconds;
