@@ -26,36 +26,6 @@ pub trait Mixing: Copy {
     fn store(self, a: Self::Mixed, to: &mut [u32; BLOCKS]);
 }
 
-impl<const FUSED: bool> Mixing for super::Arrays<FUSED> {
-    type Mixed = [u32; 4];
-    const COUNT: usize = 4;
-
-    #[inline(always)]
-    fn load(self, from: &[u32; BLOCKS]) -> [u32; 4] {
-        std::array::from_fn(|i| from[i])
-    }
-
-    #[inline(always)]
-    fn splat_word(self, x: u32) -> [u32; 4] {
-        [x; 4]
-    }
-
-    #[inline(always)]
-    fn sum(self, a: [u32; 4], b: [u32; 4]) -> [u32; 4] {
-        std::array::from_fn(|i| a[i].wrapping_add(b[i]))
-    }
-
-    #[inline(always)]
-    fn turned<const LEFT: i32, const RIGHT: i32>(self, a: [u32; 4], b: [u32; 4]) -> [u32; 4] {
-        std::array::from_fn(|i| (a[i] ^ b[i]).rotate_right(RIGHT as u32))
-    }
-
-    #[inline(always)]
-    fn store(self, a: [u32; 4], to: &mut [u32; BLOCKS]) {
-        to[..4].copy_from_slice(&a);
-    }
-}
-
 #[cfg(target_arch = "x86_64")]
 impl Mixing for pulp::x86::V4 {
     type Mixed = pulp::u32x16;

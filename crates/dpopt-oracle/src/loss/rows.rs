@@ -434,7 +434,7 @@ where
             self.in_blocks(
                 sum,
                 row,
-                |factors, rows, out| factors.ones(rows, out),
+                Factors::ones,
                 |factors, sum, rows, (multiples, _), bounds| {
                     factors.add_ones(sum, rows, multiples, bounds);
                 },
@@ -450,12 +450,7 @@ where
             }
             _ => (&[][..], &[][..]),
         };
-        self.in_blocks(
-            sum,
-            row,
-            |factors, rows, out| factors.sparse(rows, out),
-            |factors, sum, rows, numbers, bounds| factors.add_sparse(sum, rows, numbers, bounds),
-        );
+        self.in_blocks(sum, row, Factors::sparse, Factors::add_sparse);
     }
 
     /// Blocks of rows that `row` reads, pushing their factors where they have some.
