@@ -1,5 +1,6 @@
 """Clipped sums of gradients and other queries in other tools."""
 
+import itertools
 import time
 
 import numpy as np
@@ -28,7 +29,7 @@ def noisy(sums, noise, package):
     import jax
 
     add = jax.jit(lambda found, key: found + noise * jax.random.normal(key, found.shape))
-    keys = iter(jax.random.split(jax.random.key(time.time_ns() % 2**31), 10_000))
+    keys = itertools.cycle(jax.random.split(jax.random.key(time.time_ns() % 2**31), 10_000))
     return lambda: add(sums(), next(keys))
 
 

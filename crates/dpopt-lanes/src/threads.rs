@@ -185,6 +185,20 @@ mod tests {
         assert_eq!(sums.iter().sum::<usize>(), 15 * 12);
     }
 
+    /// A child of a fork has the pool's memory and none of its threads: here a pool that says that another process made it.
+    #[test]
+    fn in_a_fork_the_calling_thread_does_it_all() {
+        let mut forked = threads(3);
+        let others = forked.others.as_mut().and_then(Arc::get_mut);
+        others.expect("two others").process ^= 1;
+        let here = std::thread::current().id();
+        let work = |count: &mut usize, _| {
+            assert_eq!(std::thread::current().id(), here);
+            *count += 1;
+        };
+        assert_eq!(forked.run(50, 3, || 0, work), [50]);
+    }
+
     #[test]
     fn a_panic_in_a_chunk_reaches_the_caller_and_leaves_the_threads() {
         let threads = threads(2);

@@ -88,7 +88,7 @@ const CORRELATED: Peers = Peers::These(&[("jax-privacy", "jax-privacy")]);
 const SINGLE_ROWS: Limit = Limit::Rate("read", |n| 4.0 * n[0] * n[1]);
 /// The sum and what several tools hold at once.
 const DENSE: Amount = |n| 4.0 * n[0] * n[1] * 6.0;
-const KERNEL: &str = "The two kernels, in double precision, take two thirds of the time of the read by themselves; it hides half of them.";
+const KERNEL: &str = "Products and sums on the lattice, in double precision, beside the read, which hides them in part.";
 const DRAWS: Limit = Limit::Rate("chacha", |n| 8.0 * n[0]);
 const STEPS_OF_DRAWS: Limit = Limit::Rate("chacha", |n| 8.0 * n[0] * n[1]);
 const NO_LIMIT: &str = "arithmetic of special functions: no rate of the machine bounds it";

@@ -73,20 +73,9 @@ pub(crate) trait Factors<const K: usize> {
         bounds: &[RowBound],
     );
 
-    /// Whether rows of ones need no entries: those of the two methods below.
-    const ONES: bool = false;
-
-    /// The products of rows of ones.
-    fn ones(&self, _rows: &[&[u32]], _out: [&mut [f64]; K]) {}
-
-    /// Adds the multiples of rows of ones.
-    fn add_ones(
-        &self,
-        _sum: &mut LatticeSum,
-        _rows: &[&[u32]],
-        _multiples: &[f64],
-        _bounds: &[RowBound],
-    ) {
+    /// The points, where these are no more than points: then rows of ones need no entries.
+    fn points(&self) -> Option<[&[f64]; K]> {
+        None
     }
 }
 
@@ -130,25 +119,8 @@ impl<const K: usize> Factors<K> for [&[f64]; K] {
         sum.add_sparse_rows(rows, multiples, bounds);
     }
 
-    const ONES: bool = true;
-
-    fn ones(&self, rows: &[&[u32]], out: [&mut [f64]; K]) {
-        for (i, columns) in rows.iter().enumerate() {
-            let found = one_hot_products(columns, *self);
-            for k in 0..K {
-                out[k][i] = found[k];
-            }
-        }
-    }
-
-    fn add_ones(
-        &self,
-        sum: &mut LatticeSum,
-        rows: &[&[u32]],
-        multiples: &[f64],
-        bounds: &[RowBound],
-    ) {
-        sum.add_one_hot_rows(rows, multiples, bounds);
+    fn points(&self) -> Option<[&[f64]; K]> {
+        Some(*self)
     }
 }
 
@@ -423,7 +395,8 @@ where
     fn sparse(self, sum: &mut LatticeSum) {
         let design = self.examples.design();
         let is_one_hot = matches!(design.entries(), Entries::OneHot);
-        if is_one_hot && <[M; K]>::ONES {
+        if let (true, Some(points)) = (is_one_hot, self.factors.points()) {
+            let points = points.map(<[f64]>::to_vec);
             let row = |i, factors: &mut Vec<f64>| match design.row(i) {
                 Row::OneHot(columns, value) => {
                     factors.push(f64::from(value));
@@ -431,12 +404,21 @@ where
                 }
                 _ => &[],
             };
+            let products = |_: &_, rows: &[&[u32]], out: [&mut [f64]; K]| {
+                let points = points.each_ref().map(Vec::as_slice);
+                for (i, columns) in rows.iter().enumerate() {
+                    let found = one_hot_products(columns, points);
+                    for k in 0..K {
+                        out[k][i] = found[k];
+                    }
+                }
+            };
             self.in_blocks(
                 sum,
                 row,
-                Factors::ones,
-                |factors, sum, rows, (multiples, _), bounds| {
-                    factors.add_ones(sum, rows, multiples, bounds);
+                products,
+                |_, sum, rows, (multiples, _), bounds| {
+                    sum.add_one_hot_rows(rows, multiples, bounds);
                 },
             );
             return;
