@@ -30,6 +30,7 @@ pub static DP_MF: Solver = Solver {
     paper: "Choquette-Choo et al. 2023 (arXiv 2306.08153); Kairouz et al. 2021 (arXiv 2103.00039)",
     needs: Needs {
         positions: true,
+        no_constants: true,
         ..Needs::NOTHING
     },
     uses_rank: false,
@@ -37,8 +38,10 @@ pub static DP_MF: Solver = Solver {
     auto: NO_RULE,
     theory_page: None,
     privacy_page: "privacy/prefix-sums.md",
-    planner: |facts, _, budget, limits| {
-        Ok(Box::new(DpMfPlan::new(facts, budget, limits.max_steps)?))
+    planner: |facts, extra, budget, limits| {
+        let units = extra.units(facts);
+        let plan = DpMfPlan::in_units(facts, &units, budget, limits.max_steps)?;
+        Ok(Box::new(plan))
     },
 };
 
@@ -48,8 +51,9 @@ pub static DP_MF_SAMPLED: Solver = Solver {
     summary: "generalised linear losses and networks, kinks or not, on samples: correlated noise",
     paper: "Choquette-Choo et al. 2023 (arXiv 2306.08153)",
     privacy_page: "privacy/banded-samples.md",
-    planner: |facts, _, budget, limits| {
-        let plan = DpMfPlan::sampled(facts, budget, limits.max_steps)?;
+    planner: |facts, extra, budget, limits| {
+        let units = extra.units(facts);
+        let plan = DpMfPlan::sampled_in_units(facts, &units, budget, limits.max_steps)?;
         Ok(Box::new(plan))
     },
     ..DP_MF
@@ -120,12 +124,26 @@ impl DpMfPlan {
     /// # Errors
     /// [`PlanError`]; [`PlanError::NeedsPositions`] under add-remove.
     pub fn new(facts: &PublicFacts, budget: &Budget, max_steps: u64) -> Result<Self, PlanError> {
-        let fixed = |adjacency| PublicFacts {
-            adjacency,
-            ..*facts
-        };
+        Self::in_units(facts, facts, budget, max_steps)
+    }
+
+    /// As [`DpMfPlan::new`], with the constants of `units` in the rule: of a loss that has none
+    /// ([`ExtraFacts::units`](dpopt_solver::ExtraFacts::units)).
+    ///
+    /// # Errors
+    /// As [`DpMfPlan::new`].
+    pub fn in_units(
+        facts: &PublicFacts,
+        units: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
         PlanError::positions(SOLVER, (facts.adjacency, facts.records), |adjacency| {
-            let plan = Self::new(&fixed(adjacency), budget, max_steps).ok()?;
+            let fixed = |facts: &PublicFacts| PublicFacts {
+                adjacency,
+                ..*facts
+            };
+            let plan = Self::in_units(&fixed(facts), &fixed(units), budget, max_steps).ok()?;
             Some(plan.schedule.slices)
         })?;
         let Horizon {
@@ -133,7 +151,7 @@ impl DpMfPlan {
             step_size,
             plain_steps,
             ..
-        } = Horizon::new(facts, budget.mu()?.get())?;
+        } = Horizon::new(units, budget.mu()?.get())?;
         let (epochs, slices) = shape(plain_steps, max_steps.max(1), facts);
         let batch = (facts.records / slices).max(1);
         let settings = DpMfSettings {
@@ -164,6 +182,19 @@ impl DpMfPlan {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
+        Self::sampled_in_units(facts, facts, budget, max_steps)
+    }
+
+    /// As [`DpMfPlan::sampled`], with the constants of `units` in the rule.
+    ///
+    /// # Errors
+    /// As [`DpMfPlan::new`].
+    pub fn sampled_in_units(
+        facts: &PublicFacts,
+        units: &PublicFacts,
+        budget: &Budget,
+        max_steps: u64,
+    ) -> Result<Self, PlanError> {
         PlanError::positions(DP_MF_SAMPLED.name, (facts.adjacency, facts.records), |_| {
             Some(1)
         })?;
@@ -172,7 +203,7 @@ impl DpMfPlan {
             step_size,
             plain_steps,
             ..
-        } = Horizon::new(facts, budget.mu()?.get())?;
+        } = Horizon::new(units, budget.mu()?.get())?;
         let wanted = (1.0 - MOMENTUM) * plain_steps / (1.0 - COOL_DOWN / 2.0);
         let shape = sampled::shape(facts, budget, wanted, max_steps)?;
         let settings = DpMfSettings {
@@ -215,7 +246,7 @@ impl DpMfPlan {
         settings: DpMfSettings,
         (slices, max_steps): (u64, u64),
     ) -> Result<Self, PlanError> {
-        facts.check_lipschitz()?;
+        facts.check_clipped()?;
         let DpMfSettings {
             epochs,
             sampling_rate,
