@@ -256,7 +256,9 @@ impl From<PlanError> for CliError {
             PlanError::RadiusMissing { .. } => "--radius",
             PlanError::GoldsteinRadiusMissing { .. } => "--goldstein-radius",
             PlanError::Directions { .. } => "--directions",
-            PlanError::LargestBatch { .. } => "--largest-batch",
+            PlanError::LargestBatch { .. } | PlanError::LargestBatchOfSlice { .. } => {
+                "--largest-batch"
+            }
             PlanError::BatchesOfSecretSize { .. } => "--adjacency",
             PlanError::NotConvex { .. } | PlanError::Kinks => "--loss",
             PlanError::NeedsPositions { .. } => "--adjacency",

@@ -98,6 +98,7 @@ pub use prefix::{ErrorMeasure, Participation, PrefixError, PrefixKind, PrefixNoi
 pub use refused::Refused;
 pub use replay::{
     ChangedRecord, Divergence, ReplayReport, ReplayedMechanism, ReplayedReads, ReplayedRelease,
+    SampleOf,
 };
 pub use sample::{Body, Positions, Sample, SecretPositions};
 pub use slice::{PoolError, Slice};

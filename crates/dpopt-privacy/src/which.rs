@@ -26,6 +26,8 @@ pub enum Which<'a> {
     Truncated(SamplingRate, u32),
     /// The next step of an allocation, which begins with its first: each record is in so many of its steps, a uniform set of its own.
     Allocated(Allocation),
+    /// The same for the records of a slice that was taken before: the next step of an allocation within it. Each slice has one of its own.
+    AllocatedIn(&'a Slice, Allocation),
 }
 
 /// Steps over which records are allocated at random: each takes part in a uniformly drawn set of them, independently of the others.

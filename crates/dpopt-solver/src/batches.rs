@@ -1,7 +1,7 @@
 //! How the batches of a solver on samples are drawn.
 
 use dpopt_oracle::Batch;
-use dpopt_privacy::{Allocation, SamplingRate, Which};
+use dpopt_privacy::{Allocation, SamplingRate, Slice, Which};
 use serde::Serialize;
 
 use crate::error::PlanError;
@@ -62,7 +62,7 @@ impl Batches {
         match self {
             Batches::Poisson => Batch::Poisson(rate),
             Batches::AtMost(most) => Batch::Truncated(rate, most),
-            Batches::Allocated => Batch::Allocated(epoch(rate)),
+            Batches::Allocated => Batch::Allocated(Self::epoch(rate)),
         }
     }
 
@@ -72,8 +72,24 @@ impl Batches {
         match self {
             Batches::Poisson => Which::Poisson(rate),
             Batches::AtMost(most) => Which::Truncated(rate, most),
-            Batches::Allocated => Which::Allocated(epoch(rate)),
+            Batches::Allocated => Which::Allocated(Self::epoch(rate)),
         }
+    }
+
+    /// The same from a slice; none of samples with a largest batch, of which nothing is proven there.
+    #[must_use]
+    pub fn within(self, slice: &Slice, rate: SamplingRate) -> Option<Which<'_>> {
+        match self {
+            Batches::Poisson => Some(Which::Sampled(slice, rate)),
+            Batches::AtMost(_) => None,
+            Batches::Allocated => Some(Which::AllocatedIn(slice, Self::epoch(rate))),
+        }
+    }
+
+    /// The allocation of each record to one of so many steps as a rate of one of them says.
+    #[must_use]
+    pub fn epoch(rate: SamplingRate) -> Allocation {
+        Allocation::to_one_of((1.0 / rate.get()).round() as u64)
     }
 
     /// The same for whoever asks how records are read.
@@ -83,15 +99,10 @@ impl Batches {
             Batches::Poisson => Access::Poisson(rate),
             Batches::AtMost(most) => Access::Truncated { rate, most },
             Batches::Allocated => Access::Allocated {
-                steps: epoch(rate).steps,
+                steps: Self::epoch(rate).steps,
             },
         }
     }
-}
-
-/// Of so many steps as a rate of one of them says.
-fn epoch(rate: SamplingRate) -> Allocation {
-    Allocation::to_one_of((1.0 / rate.get()).round() as u64)
 }
 
 impl std::fmt::Display for Batches {

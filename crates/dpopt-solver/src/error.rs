@@ -230,6 +230,16 @@ pub enum PlanError {
         /// d.
         dim: usize,
     },
+    /// A largest batch for a solver that samples slices.
+    #[error(
+        "{solver} samples slices, and nothing is proven of samples of them with a largest batch (got {most}); take Poisson samples or an allocation"
+    )]
+    LargestBatchOfSlice {
+        /// Solver that was planned.
+        solver: &'static str,
+        /// Records that would be kept at most.
+        most: u32,
+    },
     /// A largest batch below the mean one.
     #[error("a largest batch of {most} records is below the mean one of {mean}, or none")]
     LargestBatch {

@@ -49,6 +49,14 @@ pub enum Access {
         /// Probability with which a record of a slice enters a step.
         rate: SamplingRate,
     },
+    /// Slices of so many records at least, which together hold all records, in turn, and of so many steps on a slice each of its records in
+    /// one, drawn at random.
+    AllocatedEpochs {
+        /// Records of the shortest slice.
+        slice: u64,
+        /// Steps on a slice over which its records are allocated.
+        steps: u64,
+    },
 }
 
 /// What a plan releases if each release is a fresh gradient in the space of the result, with noise of its own: then means of

@@ -52,7 +52,8 @@ impl Parts {
         self.releases.is_empty() && self.others.is_empty()
     }
 
-    /// Whether `part` is this, or Gaussians and samples of which there are at least as many here: then it costs no more at any epsilon.
+    /// Whether `part` is this, or made of releases of which there are at least as many here: then it is a part of this, and costs no more at
+    /// any epsilon.
     pub(crate) fn holds(&self, part: &Parts) -> bool {
         let (ours, theirs) = (&self.releases, &part.releases);
         let sampled = |one: &SampledGaussian| {
@@ -64,8 +65,13 @@ impl Parts {
                 .find(same)
                 .is_some_and(|own| own.count >= one.count)
         };
+        let times = |of: &Parts, one: &Other| {
+            let same = of.others.iter().filter(|(other, _)| other == one);
+            same.fold(0_u64, |all, (_, count)| all.saturating_add(*count))
+        };
+        let mut others = part.others.iter();
         self == part
-            || part.others.is_empty()
+            || others.all(|(one, _)| times(self, one) >= times(part, one))
                 && theirs.laplace.is_empty()
                 && theirs.mu_squared() <= ours.mu_squared()
                 && theirs.sampled.iter().all(sampled)

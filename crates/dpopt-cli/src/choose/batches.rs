@@ -9,8 +9,8 @@ use crate::error::CliError;
 /// Flags for batches.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct BatchArgs {
-    /// How dp-sgd, dp-sgd-decay and dp-adam draw their batches: Poisson samples, or a random allocation of the records to the batches of each
-    /// epoch, as if they were shuffled
+    /// How dp-sgd, dp-sgd-decay, dp-adam and dp-mf-sampled draw their batches: Poisson samples, or a random allocation of the records to the
+    /// batches of each epoch, as if they were shuffled
     #[arg(long, value_name = "HOW", default_value = "poisson", value_parser = ["poisson", "allocation"])]
     batches: String,
     /// Keep at most so many records of a Poisson sample, so that the memory of a step is known in advance, for dp-sgd, dp-sgd-decay and

@@ -40,7 +40,9 @@ impl ChooseArgs {
         };
         let why = match chosen.plan.access() {
             // Fewer of them cost noise, which a cap on the steps does not weigh.
-            Access::Epochs { .. } | Access::SampledEpochs { .. } => {
+            Access::Epochs { .. }
+            | Access::SampledEpochs { .. }
+            | Access::AllocatedEpochs { .. } => {
                 Some("plans its epochs with its noise; take dp-sgd")
             }
             _ if chosen.plan.gradients() <= 0.0 => Some(

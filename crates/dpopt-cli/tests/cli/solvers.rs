@@ -156,6 +156,22 @@ fn every_solver_trains_a_table() {
     }
 }
 
+/// Solvers on samples take allocations, and say what Poisson samples would need.
+#[test]
+fn every_solver_on_samples_trains_on_allocations() {
+    let place = Place::new();
+    for solver in offered().filter(|solver| solver.needs.samples) {
+        place.table_for(solver);
+        let flags = format!("--epsilon 1e3 --solver {solver} --max-steps 40 --batches allocation");
+        let json = place.train(&flags);
+        assert!(json["epsilon"].as_f64().unwrap() <= 1e3, "{json}");
+        assert!(json["releases"].as_u64().unwrap() > 0, "{json}");
+        let planned = plan(&place, &format!("{solver} {FACTS} --batches allocation"));
+        let beside = planned["plan"]["poisson_noise_multiplier"].as_f64();
+        assert!(beside.is_some_and(|z| z > 0.0), "{planned}");
+    }
+}
+
 #[test]
 fn claims_are_stated_with_the_guarantee() {
     let place = Place::new();

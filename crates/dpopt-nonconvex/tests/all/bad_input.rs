@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use dpopt_nonconvex::{DpMfPlan, DpMfSettings};
+use dpopt_nonconvex::{Batches, DpMfPlan, DpMfSettings};
 use dpopt_privacy::accounting::group::Group;
 use dpopt_privacy::{
     Accountant, Adjacency, Bound, ClipNorm, Curator, Event, MAX_NODES, Participation, PrefixKind,
@@ -22,6 +22,7 @@ fn planned(change: fn(&mut DpMfSettings)) -> Result<(), Box<dyn Error>> {
         epochs: 4,
         batch: 10,
         sampling_rate: None,
+        batches: Batches::Poisson,
         band: None,
         step_size: 0.5,
         momentum: 0.9,

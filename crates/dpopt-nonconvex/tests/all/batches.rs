@@ -1,8 +1,8 @@
 //! DP-SGD on other batches than Poisson samples: random allocations, and samples with a largest batch.
 
 use dpopt_nonconvex::{
-    Access, Batches, DP_ADAM, DP_SGD, DP_SGD_DECAY, DpSgdPlan, ExtraFacts, Limits, NoObserver,
-    Plan as _, PlanError, Value,
+    Access, Batches, DpSgdPlan, ExtraFacts, Limits, NoObserver, Plan as _, PlanError, SOLVERS,
+    Value,
 };
 use dpopt_privacy::{Accountant, Adjacency, Delta, Event, SamplingRate};
 
@@ -117,13 +117,18 @@ fn runs_spend_what_was_planned() {
 #[test]
 fn all_solvers_on_samples_take_batches_by_name() {
     let facts = facts_under(10, 5000, Adjacency::ReplaceOne);
-    for solver in [&DP_SGD, &DP_SGD_DECAY, &DP_ADAM] {
-        assert!(solver.needs.samples);
+    for solver in SOLVERS.iter().filter(|solver| solver.needs.samples) {
         let plan =
             |extra: &ExtraFacts| solver.plan(&facts, extra, &budget(1.0), &Limits::steps(60));
         let allocated = plan(&extra().with_batches(Batches::Allocated)).unwrap();
-        assert!(matches!(allocated.access(), Access::Allocated { .. }));
+        assert!(matches!(
+            allocated.access(),
+            Access::Allocated { .. } | Access::AllocatedEpochs { .. }
+        ));
         let limited = plan(&extra().with_batches(Batches::AtMost(1)));
-        assert!(matches!(limited, Err(PlanError::LargestBatch { .. })));
+        assert!(matches!(
+            limited,
+            Err(PlanError::LargestBatch { .. } | PlanError::LargestBatchOfSlice { .. })
+        ));
     }
 }

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::dot;
 use dpopt_nonconvex::{
-    DP_MF, DpMfPlan, DpMfSchedule, DpMfSettings, ExtraFacts, Limits, NoObserver, NoisyGdPlan, Plan,
-    PlanError, Release, RunError,
+    Batches, DP_MF, DpMfPlan, DpMfSchedule, DpMfSettings, ExtraFacts, Limits, NoObserver,
+    NoisyGdPlan, Plan, PlanError, Release, RunError,
 };
 use dpopt_oracle::Oracle as _;
 use dpopt_privacy::{
@@ -24,6 +24,7 @@ fn settings(epochs: u64, batch: u64, momentum: f64) -> DpMfSettings {
         epochs,
         batch,
         sampling_rate: None,
+        batches: Batches::Poisson,
         band: None,
         step_size: 0.5,
         momentum,

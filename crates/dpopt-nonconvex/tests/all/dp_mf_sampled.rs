@@ -2,8 +2,8 @@
 //! before anything is drawn, and how many slices the planner takes.
 
 use dpopt_nonconvex::{
-    DP_MF_SAMPLED, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, ExtraFacts, Limits, NoObserver,
-    Plan, PlanError, RunError,
+    Access, Batches, DP_MF_SAMPLED, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, ExtraFacts,
+    Limits, NoObserver, Plan, PlanError, RunError,
 };
 use dpopt_oracle::Oracle as _;
 use dpopt_privacy::{Accountant, Adjacency, Event, PrefixKind, SamplingRate, Spend};
@@ -16,6 +16,7 @@ fn settings(cycles: u64, rate: f64) -> DpMfSettings {
         epochs: cycles,
         batch: 10,
         sampling_rate: Some(SamplingRate::new(rate).unwrap()),
+        batches: Batches::Poisson,
         band: None,
         step_size: 0.5,
         momentum: 0.9,
@@ -59,6 +60,96 @@ fn a_slice_pays_for_a_sample_in_every_cycle() {
     );
     let whole = whole.unwrap().schedule().noise_multiplier.get() * 12f64.sqrt();
     assert!(schedule.noise_multiplier.get() < whole);
+}
+
+/// Allocations on slices: whole ones, of which each costs a slice one event, worth the budget by the accountant of losses; what runs spends
+/// what was planned, and a stopped run no more.
+#[test]
+fn a_slice_pays_for_whole_allocations() {
+    let poisson = plan(400, settings(12, 0.21));
+    let plan = poisson.clone().with_batches(Batches::Allocated).unwrap();
+    let schedule = *plan.schedule();
+    assert_eq!((schedule.epochs, schedule.slices), (10, 40));
+    assert_eq!(schedule.sampling_rate.unwrap().get(), 0.2);
+    let one = Event::RandomAllocation {
+        num_steps: 5,
+        num_participations: 1,
+        event: Box::new(Event::gaussian(schedule.noise_multiplier)),
+    };
+    let share = one.repeated(2);
+    let worth = Accountant::Pld.epsilon(&share, budget(1.0).delta, Adjacency::ReplaceOne);
+    let worth = worth.unwrap();
+    assert!(worth <= 1.0 && worth > 0.99, "{worth}");
+    let events = vec![share];
+    assert_eq!(
+        plan.spend(),
+        Spend::Fixed(Event::ParallelComposed { events })
+    );
+    assert_eq!(
+        plan.access(),
+        Access::AllocatedEpochs {
+            slice: 10,
+            steps: 5
+        }
+    );
+    assert!((plan.gradients() / 800.0 - 1.0).abs() < 1e-12);
+    let back = plan.with_batches(Batches::Poisson).unwrap();
+    assert_eq!(back.schedule().epochs, 10);
+    let limited = poisson.with_batches(Batches::AtMost(9));
+    assert!(matches!(
+        limited,
+        Err(PlanError::LargestBatchOfSlice { most: 9, .. })
+    ));
+    let whole = DpMfPlan::with_settings(
+        &facts(4, 400),
+        &budget(1.0),
+        DpMfSettings {
+            sampling_rate: None,
+            ..settings(12, 1.0)
+        },
+        1 << 20,
+    );
+    let whole = whole.unwrap().with_batches(Batches::Allocated);
+    assert!(matches!(
+        whole,
+        Err(PlanError::BadFact {
+            name: "sampling_rate",
+            ..
+        })
+    ));
+    for adjacency in [Adjacency::ReplaceOne, Adjacency::ZeroOut] {
+        let facts = facts_of_few(adjacency);
+        let plan = DpMfPlan::with_settings(&facts, &budget(2.0), settings(6, 0.34), 100).unwrap();
+        let plan = plan.with_batches(Batches::Allocated).unwrap();
+        let data = few(adjacency);
+        let mut oracle = estimator(&data, 3);
+        let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
+        assert_eq!(outcome.spent, *plan.spend().event());
+        // Counted by public sizes.
+        assert!((outcome.counts.passes - 2.0).abs() < 1e-12);
+    }
+}
+
+/// With allocations over one step everybody is in every step: the walk on slices in turn.
+#[test]
+fn allocations_to_one_step_are_the_walk_on_slices() {
+    let data = few(Adjacency::ReplaceOne);
+    let facts = facts_of_few(Adjacency::ReplaceOne);
+    let sampled = DpMfPlan::with_settings(&facts, &budget(1.0), settings(3, 1.0), 100).unwrap();
+    let run = |sampling_rate: Option<SamplingRate>, batches| {
+        let schedule = DpMfSchedule {
+            sampling_rate,
+            batches,
+            noise_multiplier: z(1e-9),
+            ..*sampled.schedule()
+        };
+        let plan = DpMfPlan::by_hand(&facts, &budget(1.0), schedule);
+        plan.run(&mut estimator(&data, 3), &mut NoObserver).unwrap()
+    };
+    let all = SamplingRate::new(1.0).ok();
+    let (allocated, slices) = (run(all, Batches::Allocated), run(None, Batches::Poisson));
+    let each = allocated.point.iter().zip(&slices.point);
+    assert!(each.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max) < 1e-6);
 }
 
 /// Of the columns of the planned factor, those that sample one slice have no row in common, and each is as long as noise is scaled to.

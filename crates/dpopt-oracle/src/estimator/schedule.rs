@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use dpopt_privacy::{Event, NoiseMultiplier, PrefixError, PrefixNoise, SamplingRate, Spend};
+use dpopt_privacy::{
+    Allocation, Event, NoiseMultiplier, PrefixError, PrefixNoise, SamplingRate, Spend,
+};
 
 use super::batch::{Batch, Level};
 use super::prefix::{PeriodAnchor, PrefixSettings};
@@ -140,14 +142,35 @@ impl Schedule {
     /// # Errors
     /// [`PrefixError`] when there is no such period.
     pub fn sampled_period(
-        mut self,
+        self,
         terms: &PeriodTerms,
         rate: SamplingRate,
         times: u64,
     ) -> Result<Self, PrefixError> {
+        self.period_of_samples(terms, |event| event.poisson_sampled(rate), times)
+    }
+
+    /// With a period whose steps read steps of random allocations within slices, so many allocations for each slice.
+    ///
+    /// # Errors
+    /// [`PrefixError`] when there is no such period.
+    pub fn allocated_period(
+        self,
+        terms: &PeriodTerms,
+        allocation: Allocation,
+        times: u64,
+    ) -> Result<Self, PrefixError> {
+        self.period_of_samples(terms, |event| allocation.event(event), times)
+    }
+
+    fn period_of_samples(
+        mut self,
+        terms: &PeriodTerms,
+        sampled: impl Fn(Event) -> Event,
+        times: u64,
+    ) -> Result<Self, PrefixError> {
         let noise = PrefixNoise::new(terms.kind, terms.len, terms.participation)?;
-        let event = noise.event(terms.noise_multiplier)?.poisson_sampled(rate);
-        let share = vec![(event, times)];
+        let share = vec![(sampled(noise.event(terms.noise_multiplier)?), times)];
         if times > 0 && !self.shares.contains(&share) {
             self.shares.push(share);
         }

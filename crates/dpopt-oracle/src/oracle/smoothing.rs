@@ -66,7 +66,9 @@ impl Smoothing {
         }
         let read = match over {
             Which::FixedSize(size) | Which::Next(size) => size,
-            Which::Slice(slice) | Which::Sampled(slice, _) => slice.len(),
+            Which::Slice(slice) | Which::Sampled(slice, _) | Which::AllocatedIn(slice, _) => {
+                slice.len()
+            }
             _ => facts.records,
         };
         let read = NonZeroUsize::new(usize::try_from(read).unwrap_or(usize::MAX));

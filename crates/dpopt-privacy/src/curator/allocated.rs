@@ -1,5 +1,8 @@
 //! Random allocations: which records take part in which step, drawn once and kept secret, and who pays for a step.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use zeroize::Zeroizing;
 
 use crate::event::Event;
@@ -18,23 +21,27 @@ pub(super) struct AllocationTerms {
     pub(super) allocation: Allocation,
     /// What it costs as a whole.
     pub(super) event: Event,
+    /// Of the records of this slice alone.
+    pub(super) slice: Option<u64>,
     pub(super) records: u64,
     pub(super) numbering: Numbering,
 }
 
-/// The allocation of which steps are left, if there is one.
+/// The allocations of which steps are left: of all records, and of each slice.
 ///
 /// # Privacy
 /// The places of the records are secret. A step is handed out once, whether it is released or not, and the whole is charged before the
 /// first release. So at most one release is made at each step of one draw, and what `Event::RandomAllocation` costs is paid for it.
 #[derive(Default)]
 pub(super) struct Allocated {
-    open: Option<Open>,
+    open: BTreeMap<Option<u64>, Open>,
     /// How many were drawn.
     drawn: u64,
 }
 
 struct Open {
+    /// How many were drawn before it.
+    number: u64,
     terms: AllocationTerms,
     /// Whether the whole was charged.
     paid: bool,
@@ -66,9 +73,10 @@ impl Allocated {
                 participations,
             });
         }
-        let Some(open) = &self.open else {
+        let payer = || terms.slice.map_or(Account::Whole, Account::Slice);
+        let Some(open) = self.open.get(&terms.slice) else {
             return Ok(Turn {
-                account: Account::Whole,
+                account: payer(),
                 number: self.drawn,
                 step: 0,
             });
@@ -81,22 +89,23 @@ impl Allocated {
         Ok(Turn {
             account: match open.paid {
                 true => Account::Paid,
-                false => Account::Whole,
+                false => payer(),
             },
-            number: self.drawn - 1,
+            number: open.number,
             step: open.next,
         })
     }
 
-    /// Hands out the next step, with its records in increasing order. The first draws the allocation, of records at `positions` from 0 on;
+    /// Hands out the next step, with its records in increasing order. The first draws the allocation, of the records at `positions`;
     /// without a stream there are none.
     pub(super) fn step(
         &mut self,
         terms: AllocationTerms,
-        positions: u64,
+        positions: Range<u64>,
         stream: Option<KeyedStream>,
     ) -> Result<Zeroizing<Vec<u32>>, Refused> {
-        if self.open.is_none() {
+        let slice = terms.slice;
+        if !self.open.contains_key(&slice) {
             let Allocation {
                 steps,
                 participations,
@@ -111,19 +120,21 @@ impl Allocated {
                 });
             }
             let (places, starts) = match stream {
-                Some(stream) => places(terms.allocation, positions, stream),
+                Some(stream) => places(terms.allocation, positions.clone(), stream),
                 None => (Zeroizing::default(), Vec::new()),
             };
-            self.drawn += 1;
-            self.open = Some(Open {
+            let open = Open {
+                number: self.drawn,
                 terms,
                 paid: false,
                 next: 0,
                 places,
                 starts,
-            });
+            };
+            self.drawn += 1;
+            self.open.insert(slice, open);
         }
-        let Some(open) = &mut self.open else {
+        let Some(open) = self.open.get_mut(&slice) else {
             return Ok(Zeroizing::default());
         };
         let at = open.next as usize;
@@ -134,24 +145,29 @@ impl Allocated {
         };
         let mut read = Zeroizing::new(open.places[range].to_vec());
         // The same for all steps, unless the caller goes on with other records.
-        read.retain(|&place| u64::from(place) < positions);
+        read.retain(|&place| positions.contains(&u64::from(place)));
         if open.next == open.terms.allocation.steps {
-            self.open = None;
+            self.open.remove(&slice);
         }
         Ok(read)
     }
 
-    /// The number of the allocation that the next step is of, and that of the step.
-    pub(super) fn place(&self) -> (u64, u64) {
-        match &self.open {
-            Some(open) => (self.drawn - 1, open.next),
+    /// The number of the allocation that the next step of this slice, or of all records, is of, and that of the step.
+    pub(super) fn place(&self, slice: Option<u64>) -> (u64, u64) {
+        match self.open.get(&slice) {
+            Some(open) => (open.number, open.next),
             None => (self.drawn, 0),
         }
     }
 
-    /// The allocation of this event was charged.
-    pub(super) fn pay(&mut self, event: &Event) {
-        if let Some(open) = &mut self.open
+    /// The allocation of this event was charged to this account.
+    pub(super) fn pay(&mut self, event: &Event, account: &Account) {
+        let slice = match account {
+            Account::Whole => None,
+            Account::Slice(slice) => Some(*slice),
+            Account::Chain(_) | Account::Paid => return,
+        };
+        if let Some(open) = self.open.get_mut(&slice)
             && open.terms.event == *event
         {
             open.paid = true;
@@ -160,12 +176,12 @@ impl Allocated {
 
     /// Forgets the places.
     pub(super) fn close(&mut self) {
-        self.open = None;
+        self.open.clear();
     }
 
-    /// Whether the next step is the first of another.
-    pub(super) fn begins(&self) -> bool {
-        self.open.is_none()
+    /// Whether the next step of this slice, or of all records, is the first of another.
+    pub(super) fn begins(&self, slice: Option<u64>) -> bool {
+        !self.open.contains_key(&slice)
     }
 }
 
@@ -180,17 +196,18 @@ impl AllocationTerms {
 /// Positions, step by step, and where each step begins.
 fn places(
     allocation: Allocation,
-    positions: u64,
+    positions: Range<u64>,
     mut stream: KeyedStream,
 ) -> (Zeroizing<Vec<u32>>, Vec<usize>) {
     let (steps, times) = (allocation.steps, allocation.participations);
+    let count = positions.end.saturating_sub(positions.start);
     // The steps of each record, one record after the other.
     let mut drawn: Zeroizing<Vec<u32>> =
-        Zeroizing::new(Vec::with_capacity((positions * times) as usize));
+        Zeroizing::new(Vec::with_capacity((count * times) as usize));
     let mut starts = vec![0_usize; steps as usize + 1];
     // Who took each step last.
     let mut taken = Zeroizing::new(vec![u64::MAX; steps as usize]);
-    for position in 0..positions {
+    for position in positions.clone() {
         // A uniform set, by Floyd's algorithm.
         for last in steps - times..steps {
             let step = stream.below(last + 1);
@@ -208,7 +225,7 @@ fn places(
     }
     let mut free = Zeroizing::new(starts.clone());
     let mut places = Zeroizing::new(vec![0_u32; drawn.len()]);
-    for (position, own) in drawn.chunks_exact(times as usize).enumerate() {
+    for (position, own) in positions.zip(drawn.chunks_exact(times as usize)) {
         for &step in own {
             places[free[step as usize]] = position as u32;
             free[step as usize] += 1;

@@ -13,7 +13,8 @@ use crate::units::NoiseMultiplier;
 use crate::which::{Account, Which};
 
 use super::Curator;
-use super::grant::{Gaussian, Priced};
+use super::grant::Gaussian;
+use super::price::{Priced, at_most};
 
 impl Curator {
     /// Grants one release of the sum of several slices' sums, each within `bound`. Everything that can be refused is
@@ -72,7 +73,7 @@ impl Curator {
             let z = noise_multiplier;
             let (priced, account) = curator.price_chain(slices, body, z)?;
             if curator.together.is_some() {
-                super::grant::at_most(slices.iter().map(|slice| slice.len()).sum())?;
+                at_most(slices.iter().map(|slice| slice.len()).sum())?;
             }
             let noise = curator.noise(ReplayedMechanism::Sum, z, bound)?;
             let event = Event::gaussian(z);

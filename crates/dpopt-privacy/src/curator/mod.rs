@@ -12,6 +12,7 @@ mod inner;
 mod made;
 mod period;
 mod prefix;
+mod price;
 mod reservation;
 mod sampling;
 mod select;
@@ -78,7 +79,7 @@ pub struct Curator {
     inner: Option<Inner>,
     /// What the reservations rest on that is claimed and not enforced.
     claims: BTreeSet<&'static str>,
-    /// The random allocation that has steps left.
+    /// The random allocations that have steps left.
     allocated: Allocated,
     /// Those that may draw noise.
     threads: Threads,
@@ -537,7 +538,7 @@ impl Curator {
             None => written?,
         }
         place.take(event);
-        self.allocated.pay(event);
+        self.allocated.pay(event, account);
         self.read.extend(account.slices());
         self.turn += 1;
         Ok(())

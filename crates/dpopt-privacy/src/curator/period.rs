@@ -168,13 +168,17 @@ impl Prefix {
             return Err(PrefixError::Finished { len }.into());
         }
         let priced = curator.price(which, body, self.terms.event.clone())?;
-        let slice = priced.price.account.slices().first().copied();
+        // A step of an allocation that is paid for is charged to nobody, and of a slice all the same.
+        let slice = match which {
+            Which::Sampled(slice, _) | Which::AllocatedIn(slice, _) => Some(slice.number()),
+            _ => priced.price.account.slices().first().copied(),
+        };
         let participation = self.terms.noise.participation();
         let sampled = matches!(participation, Participation::Sampled { .. });
         let every = participation == Participation::Every;
         // A sample costs another event than the period does, unless the period is one of samples.
         let fits = match which {
-            Which::Sampled(..) => sampled,
+            Which::Sampled(..) | Which::AllocatedIn(..) => sampled,
             _ => !sampled && priced.price.event == self.terms.event,
         };
         if !fits || every != slice.is_none() {
@@ -184,7 +188,7 @@ impl Prefix {
         let mut payer = None;
         if let Some(slice) = slice {
             self.check_turn(slice)?;
-            // Each sample has a coin of its own, and pays.
+            // Each sample has a coin of its own, and pays; so does each allocation, at its first step.
             if sampled || !self.took_part.contains_key(&slice) {
                 let Price { event, account, .. } = &priced.price;
                 curator.check(event, account)?;
@@ -293,7 +297,7 @@ impl Prefix {
     fn expected(&self) -> &'static str {
         match self.terms.noise.participation() {
             Participation::Every => "all records",
-            Participation::Sampled { .. } => "a Poisson sample of a slice",
+            Participation::Sampled { .. } => "a sample of a slice",
             _ => "a slice",
         }
     }

@@ -287,7 +287,11 @@ impl Reservation {
             | (Terms::AtMost { .. }, Account::Slice(_) | Account::Chain(_))
             | (Terms::OnEachSlice { .. }, Account::Whole | Account::Chain(_)) => Err(refused()),
             (Terms::OnEachSlice { cap, made, used }, Account::Slice(slice)) => {
-                if !made_on_slices(event) || matches!(event, Event::PoissonSampled { .. }) {
+                let sampled = matches!(
+                    event,
+                    Event::PoissonSampled { .. } | Event::RandomAllocation { .. }
+                );
+                if !made_on_slices(event) || sampled {
                     return Err(refused());
                 }
                 let before = used.get(slice).map_or(0.0, |of| of.used);
@@ -547,7 +551,9 @@ fn made_on_all(leaf: &Event, adjacency: Adjacency) -> bool {
 fn made_on_slices(leaf: &Event) -> bool {
     match leaf {
         Event::Gaussian { .. } | Event::SingleEpochTreeAggregation { .. } => true,
-        Event::PoissonSampled { event, .. } => matches!(**event, Event::Gaussian { .. }),
+        Event::PoissonSampled { event, .. } | Event::RandomAllocation { event, .. } => {
+            matches!(**event, Event::Gaussian { .. })
+        }
         _ => false,
     }
 }

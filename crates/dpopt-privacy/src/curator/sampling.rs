@@ -119,18 +119,18 @@ impl Curator {
     pub(super) fn draw_allocated(
         &mut self,
         terms: AllocationTerms,
-        positions: u64,
+        positions: Range<u64>,
     ) -> Result<Zeroizing<Vec<u32>>, Refused> {
-        let stream = match self.allocated.begins() {
+        let stream = match self.allocated.begins(terms.slice) {
             true => Some(self.stream(Purpose::Sampling)?),
             false => None,
         };
-        let (allocation, place) = (terms.allocation, self.allocated.place());
-        let drawn = self.allocated.step(terms, positions, stream)?;
+        let (allocation, place) = (terms.allocation, self.allocated.place(terms.slice));
+        let drawn = self.allocated.step(terms, positions.clone(), stream)?;
         if let Some(seat) = &self.replay {
-            seat.allocated(allocation, place, &drawn, positions);
+            seat.allocated(allocation, place, &drawn, positions.clone());
         }
-        Ok(self.replayed_sample(0..positions, drawn, false))
+        Ok(self.replayed_sample(positions, drawn, false))
     }
 
     /// The sample of an audited run, where there is one.

@@ -36,7 +36,7 @@ impl Curator {
         if let Some(terms) = priced.allocation() {
             self.check(&priced.price.event, &priced.price.account)?;
             // Nothing is drawn, and the step is taken.
-            self.allocated.step(terms, 0, None)?;
+            self.allocated.step(terms, 0..0, None)?;
         }
         self.charge(&priced.price.event, &priced.price.account)
     }

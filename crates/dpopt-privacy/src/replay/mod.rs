@@ -11,6 +11,7 @@ mod tape;
 
 use crate::event::Event;
 use crate::units::SamplingRate;
+use crate::which::Allocation;
 
 pub(crate) use tape::{Facts, Seat, Shares, Tape, locked};
 
@@ -119,10 +120,38 @@ pub enum ReplayedReads {
     },
     /// Slices of the pool, by number: each one pays.
     Slices(Vec<u64>),
-    /// A Poisson sample of the slice of this number.
-    Sampled(u64, SamplingRate),
-    /// Poisson samples of slices, in the steps of a period: the slice and the rate of each step.
-    SampledSteps(Vec<(u64, SamplingRate)>),
+    /// A sample of the slice of this number.
+    Sampled(u64, SampleOf),
+    /// Samples of slices, in the steps of a period: the slice and the sample of each step.
+    SampledSteps(Vec<(u64, SampleOf)>),
+}
+
+/// How a sample of a slice was drawn.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum SampleOf {
+    /// Each record with this probability.
+    Poisson(SamplingRate),
+    /// A step of a random allocation within the slice.
+    Allocated {
+        /// Of each record to steps.
+        allocation: Allocation,
+        /// Number of the allocation, from 0.
+        number: u64,
+        /// Number of the step, from 0.
+        step: u64,
+    },
+}
+
+impl SampleOf {
+    /// What is charged for a sample of which `event` is released: for a step of an allocation the whole of it, at its first step.
+    #[must_use]
+    pub fn event(self, event: Event) -> Event {
+        match self {
+            SampleOf::Poisson(rate) => event.poisson_sampled(rate),
+            SampleOf::Allocated { allocation, .. } => allocation.event(event),
+        }
+    }
 }
 
 impl ReplayedReads {
@@ -134,7 +163,7 @@ impl ReplayedReads {
                 known.sort_unstable();
                 known.dedup();
             }
-            (Self::SampledSteps(known), Self::Sampled(slice, rate)) => known.push((slice, rate)),
+            (Self::SampledSteps(known), Self::Sampled(slice, drawn)) => known.push((slice, drawn)),
             _ => {}
         }
     }

@@ -1,5 +1,6 @@
 //! The tape of a replay: what was released, and the secret integers behind it.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -75,18 +76,27 @@ pub(crate) struct Tape {
     sample_at: usize,
     open: Vec<Open>,
     divergence: Option<Divergence>,
-    handed: Handed,
+    /// By the number of the allocation.
+    handed: BTreeMap<u64, Handed>,
 }
 
-/// How often the steps of the last allocation have handed out each position, the step that is due, and the number of the allocation.
+/// How often the steps of an allocation have handed out each position from the first one on, and the step that is due.
 #[derive(Default)]
 struct Handed {
-    number: Option<u64>,
     due: u64,
+    first: u64,
     times: Vec<u64>,
 }
 
 impl Handed {
+    fn of(positions: Range<u64>) -> Self {
+        Self {
+            due: 0,
+            first: positions.start,
+            times: vec![0; positions.end.saturating_sub(positions.start) as usize],
+        }
+    }
+
     /// What is wrong with a step that hands out these positions of so many: an allocation is a partition of the records, each counted as often
     /// as it takes part.
     fn wrong(
@@ -94,15 +104,7 @@ impl Handed {
         of: Allocation,
         (number, step): (u64, u64),
         drawn: &[u32],
-        positions: u64,
     ) -> Option<Divergence> {
-        if self.number != Some(number) {
-            *self = Self {
-                number: Some(number),
-                due: 0,
-                times: vec![0; positions as usize],
-            };
-        }
         let expected = self.due;
         self.due = step + 1;
         if step != expected {
@@ -113,7 +115,9 @@ impl Handed {
             });
         }
         for &position in drawn {
-            match self.times.get_mut(position as usize) {
+            let at = u64::from(position).checked_sub(self.first);
+            let times = at.and_then(|at| self.times.get_mut(at as usize));
+            match times {
                 Some(times) => *times = times.saturating_add(1),
                 None => self.times.push(u64::MAX),
             }
@@ -265,10 +269,14 @@ impl Seat {
         of: Allocation,
         place: (u64, u64),
         drawn: &[u32],
-        positions: u64,
+        positions: Range<u64>,
     ) {
         let mut tape = locked(&self.tape);
-        if let Some(wrong) = tape.handed.wrong(of, place, drawn, positions) {
+        let handed = tape
+            .handed
+            .entry(place.0)
+            .or_insert_with(|| Handed::of(positions));
+        if let Some(wrong) = handed.wrong(of, place, drawn) {
             tape.diverge(wrong);
         }
     }
@@ -334,12 +342,12 @@ impl Tape {
             sample_at: 0,
             open: Vec::new(),
             divergence: None,
-            handed: Handed::default(),
+            handed: BTreeMap::new(),
         }
     }
 
     pub(crate) fn rewind(&mut self) {
-        self.handed = Handed::default();
+        self.handed.clear();
         self.at = 0;
         self.sample_at = 0;
         self.open.clear();
@@ -465,12 +473,15 @@ fn ends<'a>(numbers: impl Iterator<Item = &'a f64>) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    /// What the tape says of steps that hand out these positions of three records, as step and positions.
+    /// What the tape says of steps that hand out these of three records, from position 5 on, as step and records.
     fn said(of: Allocation, steps: &[(u64, &[u32])]) -> Option<Divergence> {
-        let mut handed = Handed::default();
+        let mut handed = Handed::of(5..8);
         let all = steps.iter();
-        all.filter_map(|(step, drawn)| handed.wrong(of, (0, *step), drawn, 3))
-            .next()
+        all.filter_map(|(step, drawn)| {
+            let drawn: Vec<u32> = drawn.iter().map(|at| at + 5).collect();
+            handed.wrong(of, (0, *step), &drawn)
+        })
+        .next()
     }
 
     #[test]

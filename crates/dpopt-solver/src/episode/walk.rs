@@ -79,7 +79,8 @@ impl Episode {
             | Which::FixedSize(_)
             | Which::Sampled(..)
             | Which::Truncated(..)
-            | Which::Allocated(_) => Err(AskError::NotOffered {
+            | Which::Allocated(_)
+            | Which::AllocatedIn(..) => Err(AskError::NotOffered {
                 what: "episodes over samples",
             }),
         }

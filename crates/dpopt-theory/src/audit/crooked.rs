@@ -85,11 +85,12 @@ impl Crooked {
     /// How many records there are, for a mean over those that it answers for.
     fn body(&self, over: Which<'_>) -> Result<Body, AskError> {
         match over {
-            Which::Poisson(_) | Which::FixedSize(_) | Which::Sampled(..) => {
-                Err(AskError::NotOffered {
-                    what: "means of samples",
-                })
-            }
+            Which::Poisson(_)
+            | Which::FixedSize(_)
+            | Which::Sampled(..)
+            | Which::AllocatedIn(..) => Err(AskError::NotOffered {
+                what: "means of samples",
+            }),
             _ => Ok(Body::of(self.records.len() as u64)),
         }
     }

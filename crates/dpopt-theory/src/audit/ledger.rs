@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use dpopt_privacy::accounting::{AccountingError, costs};
 use dpopt_privacy::{
     Adjacency, Event, Participation, PrefixKind, ReplayedMechanism, ReplayedReads, ReplayedRelease,
+    SampleOf,
 };
 
 /// Orders at which Renyi divergences are compared.
@@ -45,7 +46,7 @@ pub struct OwnCost {
 pub fn own_cost(releases: &[ReplayedRelease], adjacency: Adjacency) -> OwnCost {
     let mut cost = OwnCost::default();
     let mut slices: BTreeMap<u64, f64> = BTreeMap::new();
-    let mut slice_samples: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut slice_samples: BTreeMap<u64, Samples> = BTreeMap::new();
     let mut sampled = 0.0;
     let mut allocations = Allocations::default();
     for (number, release) in releases.iter().enumerate() {
@@ -98,18 +99,17 @@ pub fn own_cost(releases: &[ReplayedRelease], adjacency: Adjacency) -> OwnCost {
                     *slices.entry(*slice).or_default() += square;
                 }
             }
-            ReplayedReads::Sampled(slice, rate) => {
-                slice_samples
-                    .entry(*slice)
-                    .or_default()
-                    .push((rate.get(), z));
+            ReplayedReads::Sampled(slice, drawn) => {
+                let samples = slice_samples.entry(*slice).or_default();
+                let wrong = samples.note(z, *drawn, &release.charged, &mut allocations);
+                cost.problems.extend(wrong);
             }
             ReplayedReads::SampledSteps(steps) => {
-                for (slice, rate) in steps {
-                    slice_samples
-                        .entry(*slice)
-                        .or_default()
-                        .push((rate.get(), z));
+                for (slice, drawn) in steps {
+                    let charged = drawn.event(release.charged.clone());
+                    let samples = slice_samples.entry(*slice).or_default();
+                    let wrong = samples.note(z, *drawn, &charged, &mut allocations);
+                    cost.problems.extend(wrong);
                 }
             }
             _ => cost.squared_mu += square,
@@ -117,14 +117,47 @@ pub fn own_cost(releases: &[ReplayedRelease], adjacency: Adjacency) -> OwnCost {
     }
     cost.squared_mu += slices.values().copied().fold(0.0, f64::max);
     // No run here reads some slices whole and samples others.
-    let squares = |all: &Vec<(f64, f64)>| all.iter().map(|(_, z)| 1.0 / (z * z)).sum::<f64>();
     let dearest = slice_samples
         .into_values()
-        .max_by(|a, b| squares(a).total_cmp(&squares(b)))
+        .max_by(|a, b| a.square.total_cmp(&b.square))
         .unwrap_or_default();
-    cost.unsampled_squared_mu = cost.squared_mu + sampled + squares(&dearest);
-    cost.poisson.extend(dearest);
+    cost.unsampled_squared_mu = cost.squared_mu + sampled + dearest.square;
+    cost.poisson.extend(dearest.poisson);
+    cost.fixed_size += dearest.allocated;
     cost
+}
+
+/// The samples of one slice.
+#[derive(Default)]
+struct Samples {
+    /// Squared mu as if nothing were sampled.
+    square: f64,
+    /// Rate and noise multiplier of Poisson samples.
+    poisson: Vec<(f64, f64)>,
+    /// Steps of allocations.
+    allocated: u64,
+}
+
+impl Samples {
+    /// What is wrong with one more.
+    fn note(
+        &mut self,
+        z: f64,
+        drawn: SampleOf,
+        charged: &Event,
+        allocations: &mut Allocations,
+    ) -> Option<String> {
+        self.square += 1.0 / (z * z);
+        match drawn {
+            SampleOf::Poisson(rate) => self.poisson.push((rate.get(), z)),
+            SampleOf::Allocated { number, step, .. } => {
+                self.allocated += 1;
+                return allocations.note(number, step, charged);
+            }
+            _ => return Some(format!("a sample that is not known: {drawn:?}")),
+        }
+        None
+    }
 }
 
 /// The steps of allocations that were released.
@@ -279,6 +312,10 @@ fn charges(releases: &[ReplayedRelease]) -> Vec<(Event, u64)> {
     let mut whole: Vec<(Event, u64)> = Vec::new();
     let mut sliced: Vec<(Event, BTreeMap<u64, u64>)> = Vec::new();
     let mut begun: BTreeSet<u64> = BTreeSet::new();
+    let first = |drawn: &SampleOf, begun: &mut BTreeSet<u64>| match drawn {
+        SampleOf::Allocated { number, .. } => begun.insert(*number),
+        _ => true,
+    };
     for release in releases {
         let event = &release.charged;
         // An allocation is paid for once.
@@ -291,10 +328,14 @@ fn charges(releases: &[ReplayedRelease]) -> Vec<(Event, u64)> {
             ReplayedReads::Slices(numbers) => {
                 Some(numbers.iter().map(|&n| (n, event.clone())).collect())
             }
-            ReplayedReads::Sampled(number, _) => Some(vec![(*number, event.clone())]),
+            ReplayedReads::Sampled(number, drawn) => {
+                let pays = first(drawn, &mut begun);
+                Some(pays.then(|| (*number, event.clone())).into_iter().collect())
+            }
             ReplayedReads::SampledSteps(steps) => {
-                let one = |&(n, rate)| (n, event.clone().poisson_sampled(rate));
-                Some(steps.iter().map(one).collect())
+                let paid = steps.iter().filter(|(_, drawn)| first(drawn, &mut begun));
+                let one = |&(n, drawn): &(u64, SampleOf)| (n, drawn.event(event.clone()));
+                Some(paid.map(one).collect())
             }
             _ => None,
         };

@@ -11,7 +11,7 @@
 //! enough noise. There the spread of the other records hides a member by sqrt(n/d) only, so d is above n.
 
 use dpopt_nonconvex::{
-    ConvexFacts, DpAdamPlan, DpMfPlan, DpMfSettings, DpSgdPlan, EnvelopePlan, NoObserver,
+    Batches, ConvexFacts, DpAdamPlan, DpMfPlan, DpMfSettings, DpSgdPlan, EnvelopePlan, NoObserver,
     NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts, RecursiveGdPlan, SOLVERS,
     SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver, SpiderBoostPlan,
     SpiderBoostSchedule, TreeSettings, TreeSpiderPlan, TreeTarget,
@@ -137,6 +137,7 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
                 epochs: 2,
                 batch: RECORDS / 2,
                 sampling_rate: (solver.name == "dp-mf-sampled").then_some(rate),
+                batches: Batches::Poisson,
                 band: None,
                 step_size: 1.0,
                 momentum: 0.0,

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
-    AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Budget, ConvexFacts,
+    AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Batches, Budget, ConvexFacts,
     DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, DpZoPlan, DpZoSchedule,
     EnvelopePlan, Episode, EpisodeTerms, ExtraFacts, GoldsteinOutput, GoldsteinPeriod,
     GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, HessianFacts, KlCondition,
@@ -303,6 +303,7 @@ pub(super) fn dp_mf(
         epochs: 3,
         batch: 3,
         sampling_rate: None,
+        batches: Batches::Poisson,
         band: None,
         step_size: 0.5,
         momentum: 0.9,

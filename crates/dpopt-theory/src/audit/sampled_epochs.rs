@@ -1,15 +1,15 @@
-//! Audits of Poisson samples of slices that come again under banded noise: kinds of factors, rates, what must be refused, a canary against
-//! the amplified claim, and broken twins.
+//! Audits of samples of slices that come again under banded noise, by coins and by allocations: kinds of factors, rates, what must be
+//! refused, canaries against the amplified claims, and broken twins.
 //!
 //! A replay draws the changed record in every step of its slice, and compares with the claim of as many releases that are not sampled;
 //! the canary is drawn as it comes, and holds the claim with samples.
 
 use std::sync::Arc;
 
-use dpopt_nonconvex::{DpMfPlan, DpMfSchedule, Plan};
+use dpopt_nonconvex::{Batches, DpMfPlan, DpMfSchedule, Plan};
 use dpopt_privacy::{
-    Accountant, Adjacency, Body, ChangedRecord, Curator, Event, LatticeSum, Participation,
-    PrefixKind, SamplingRate, TunedFactor, Which,
+    Accountant, Adjacency, Allocation, Body, ChangedRecord, Curator, Event, LatticeSum,
+    Participation, PrefixKind, SamplingRate, TunedFactor, Which,
 };
 
 use super::common::{DELTA, DIM, RELATIONS, bound, noise};
@@ -65,6 +65,17 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         // One cycle, so that nothing meets.
         let once = |s: &mut DpMfSchedule| (s.epochs, s.factor) = (1, PrefixKind::Tree);
         add("replay-one-cycle-tree", MANY, &once, true)?;
+        // Two steps over the records of each slice.
+        let half = SamplingRate::new(0.5)?;
+        let allocated = |s: &mut DpMfSchedule| {
+            (s.sampling_rate, s.batches) = (Some(half), Batches::Allocated);
+        };
+        add("replay-allocated", MANY, &|s| allocated(s), true)?;
+        let level = |s: &mut DpMfSchedule| {
+            allocated(s);
+            s.factor = flat;
+        };
+        add("replay-allocated-level-bands", MANY, &level, true)?;
         add("records-run-out", MANY - 1, &|_| {}, false)?;
         let wide = |s: &mut DpMfSchedule| s.factor = PrefixKind::Banded { band: 5 };
         add("refused-bands-that-meet", MANY, &wide, false)?;
@@ -75,22 +86,36 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             false,
         )?;
     }
-    registry.add(canary("canary", true)?);
-    registry.add(canary("canary-that-is-always-drawn", false)?.control());
+    for how in [Drawn::ByCoins, Drawn::Allocated] {
+        registry.add(canary(how, true)?);
+        registry.add(canary(how, false)?.control());
+    }
     for twin in &TWINS {
         self::add(registry, twin)?;
     }
     Ok(())
 }
 
+/// How a canary enters steps.
+#[derive(Clone, Copy)]
+enum Drawn {
+    ByCoins,
+    Allocated,
+}
+
 /// Two cycles of two steps over two slices, the canary in the first; sampled, or read always and charged as a sample.
-fn canary(name: &str, sampled: bool) -> Result<Canary, CheckError> {
+fn canary(how: Drawn, sampled: bool) -> Result<Canary, CheckError> {
     let adjacency = Adjacency::ReplaceOne;
     let rate = SamplingRate::new(RATE)?;
+    let allocation = Allocation::to_one_of(2);
     let event = move |scale: f64| {
-        let one = Event::gaussian(noise(MULTIPLIER * scale)?).poisson_sampled(rate);
+        let one = Event::gaussian(noise(MULTIPLIER * scale)?);
+        let share = match how {
+            Drawn::ByCoins => one.poisson_sampled(rate).repeated(2),
+            Drawn::Allocated => allocation.event(one),
+        };
         Ok(Event::ParallelComposed {
-            events: vec![one.repeated(2)],
+            events: vec![share],
         })
     };
     let whole = event(1.0)?;
@@ -108,9 +133,13 @@ fn canary(name: &str, sampled: bool) -> Result<Canary, CheckError> {
         let z = noise(MULTIPLIER)?;
         let mut period = curator.prefix(kind, bound(1)?, 4, z, participation)?;
         let canary = if world == World::In { 1.0 } else { -1.0 };
-        let (mut released, mut before, mut score) = (Vec::new(), 0.0, 0.0);
+        let (mut released, mut before, mut seen) = (Vec::new(), 0.0, Vec::new());
         for step in 0..4 {
-            let which = Which::Sampled(&slices[step % 2], rate);
+            let slice = &slices[step % 2];
+            let which = match how {
+                Drawn::ByCoins => Which::Sampled(slice, rate),
+                Drawn::Allocated => Which::AllocatedIn(slice, allocation),
+            };
             let ticket = period.grant(which, Body::of(2), curator)?;
             let mut sum = LatticeSum::new(bound(1)?);
             let drawn = !positions(ticket.sample()).is_empty();
@@ -123,21 +152,41 @@ fn canary(name: &str, sampled: bool) -> Result<Canary, CheckError> {
             if step % 2 == 1 {
                 let row = |t: usize| released[t] + if t > 0 { BAND * released[t - 1] } else { 0.0 };
                 let rows = [row(step - 1), row(step)];
-                score += evidence((rows[0] + BAND * rows[1]) / (1.0 + BAND * BAND), z.get());
+                seen.push((rows[0] + BAND * rows[1]) / (1.0 + BAND * BAND));
             }
         }
-        Ok(score)
+        let deviation = 2.0 * z.get();
+        Ok(match how {
+            Drawn::ByCoins => seen.iter().map(|&x| evidence(x, deviation)).sum(),
+            Drawn::Allocated => evidence_of_one(&seen, deviation),
+        })
     });
+    let name = match (how, sampled) {
+        (Drawn::ByCoins, true) => "canary",
+        (Drawn::ByCoins, false) => "canary-that-is-always-drawn",
+        (Drawn::Allocated, true) => "allocated-canary",
+        (Drawn::Allocated, false) => "allocated-canary-that-is-always-drawn",
+    };
     let name = format!("{GROUP}/{name}/{adjacency}");
     Ok(Canary::new(&name, GROUP, claim, statistic, score).with_runs(100_000, 1_000_000))
 }
 
 /// Log of how much likelier a number is where a record of size 1 was drawn than where its opposite was.
-fn evidence(x: f64, z: f64) -> f64 {
-    let deviation = 2.0 * z;
+fn evidence(x: f64, deviation: f64) -> f64 {
     let of = |centre: f64| {
         let density = |mean: f64| (-0.5 * ((x - mean) / deviation).powi(2)).exp();
         ((1.0 - RATE) * density(0.0) + RATE * density(centre)).ln()
+    };
+    of(1.0) - of(-1.0)
+}
+
+/// Log of how much likelier numbers are where a record of size 1 was in one of them, each as likely, than where its opposite was.
+fn evidence_of_one(seen: &[f64], deviation: f64) -> f64 {
+    // A density at 1 or -1 over that at 0.
+    let square = deviation * deviation;
+    let of = |sign: f64| -> f64 {
+        let each = seen.iter().map(|x| ((sign * x - 0.5) / square).exp());
+        each.sum::<f64>().ln()
     };
     of(1.0) - of(-1.0)
 }

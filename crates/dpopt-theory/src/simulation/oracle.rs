@@ -1,6 +1,6 @@
 //! Answers with floating-point noise, over a population of any size.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use dpopt_linalg::{add_scaled, dot, norm};
 use dpopt_oracle::query::{Directional, Slopes, ValueChange};
@@ -11,8 +11,8 @@ use dpopt_oracle::{
 use dpopt_privacy::noise::{KeyedStream, NoiseError, Purpose, ReplayKeyForTests, StreamId};
 use dpopt_privacy::selection::SelectionError;
 use dpopt_privacy::{
-    Adjacency, Body, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum, NoiseMultiplier,
-    Participation, PoolError, Prefix, PrefixKind, Refused, Slice, Which,
+    Adjacency, Allocation, Body, Bound, ClipNorm, Curator, Epsilon, Event, LatticeSum,
+    NoiseMultiplier, Participation, PoolError, Prefix, PrefixKind, Refused, Slice, Which,
 };
 use rand_distr::{Distribution as _, StandardNormal};
 
@@ -61,7 +61,7 @@ pub struct SimulatedOracle<P> {
     /// The copies in each slice that was read, by its number.
     slices: HashMap<u64, Vec<u64>>,
     /// The allocation of which steps are left.
-    allocated: Option<Unallocated>,
+    allocated: BTreeMap<Option<u64>, Unallocated>,
 }
 
 /// An open period of simulated prefix sums.
@@ -131,7 +131,7 @@ impl<P: Population> SimulatedOracle<P> {
             samples: 0,
             unread: Unread::new(population.multiplicities()),
             slices: HashMap::new(),
-            allocated: None,
+            allocated: BTreeMap::new(),
             population,
         }
     }
@@ -234,6 +234,7 @@ impl<P: Population> SimulatedOracle<P> {
             Which::Allocated(allocation) => records * allocation.share(),
             Which::Slice(slice) => slice.len() as f64,
             Which::Sampled(slice, rate) => slice.len() as f64 * rate.get(),
+            Which::AllocatedIn(slice, allocation) => slice.len() as f64 * allocation.share(),
         }
     }
 
@@ -267,13 +268,10 @@ impl<P: Population> SimulatedOracle<P> {
                         .map_err(|_| PoolError::EmptySlice)?,
                 }
             }
-            Which::Allocated(allocation) => {
-                let mut stream = self.sampling();
-                let open = self.allocated.take();
-                let mut open = open.unwrap_or_else(|| Unallocated::new(&all, allocation));
-                let copies = open.step(&mut stream);
-                self.allocated = (!open.is_over()).then_some(open);
-                copies
+            Which::Allocated(allocation) => self.step_of(None, &all, allocation),
+            Which::AllocatedIn(slice, allocation) => {
+                let copies = self.copies_of(slice)?;
+                self.step_of(Some(slice.number()), &copies, allocation)
             }
             Which::Next(len) => {
                 let slice = self.books.take_slice(len)?;
@@ -284,6 +282,18 @@ impl<P: Population> SimulatedOracle<P> {
                 poisson(&self.copies_of(slice)?, rate, &mut self.sampling())
             }
         })
+    }
+
+    /// The copies of the next step of an allocation, within a slice or of all of them.
+    fn step_of(&mut self, slice: Option<u64>, copies: &[u64], allocation: Allocation) -> Vec<u64> {
+        let mut stream = self.sampling();
+        let open = self.allocated.remove(&slice);
+        let mut open = open.unwrap_or_else(|| Unallocated::new(copies, allocation));
+        let step = open.step(&mut stream);
+        if !open.is_over() {
+            self.allocated.insert(slice, open);
+        }
+        step
     }
 
     /// The copies in a slice that may have been read before.

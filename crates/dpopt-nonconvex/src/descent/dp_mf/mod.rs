@@ -11,8 +11,8 @@ use dpopt_privacy::{
     TunedFactor,
 };
 use dpopt_solver::{
-    Access, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, RunError, Solver, Terms,
-    Unit, Walk,
+    Access, Batches, Budget, Item, Needs, OutputRule, Plan, PlanError, PublicFacts, RunError,
+    Solver, Terms, Unit, Walk,
 };
 
 use super::check;
@@ -51,10 +51,14 @@ pub static DP_MF_SAMPLED: Solver = Solver {
     summary: "generalised linear losses and networks, kinks or not, on samples: correlated noise",
     paper: "Choquette-Choo et al. 2023 (arXiv 2306.08153)",
     privacy_page: "privacy/banded-samples.md",
+    needs: Needs {
+        samples: true,
+        ..DP_MF.needs
+    },
     planner: |facts, extra, budget, limits| {
         let units = extra.units(facts);
         let plan = DpMfPlan::sampled_in_units(facts, &units, budget, limits.max_steps)?;
-        Ok(Box::new(plan))
+        Ok(Box::new(plan.with_batches(extra.batches)?))
     },
     ..DP_MF
 };
@@ -75,7 +79,8 @@ const WORTH: f64 = 1.25;
 ///
 /// # Privacy
 /// One Gaussian release of multiplier z = 1/mu for each record, exactly mu-GDP, for repeated participation: no sampling, and no
-/// assumption on the order. With a sampling rate, k Poisson-sampled Gaussian releases for each slice, where no band is longer than m. Momentum, cool-down and the choice of g_t are a public linear map of the releases. Needs fixed positions, so not
+/// assumption on the order. With a sampling rate, k Poisson-sampled Gaussian releases for each slice, where no band is longer than m, or
+/// random allocations of its records to its steps. Momentum, cool-down and the choice of g_t are a public linear map of the releases. Needs fixed positions, so not
 /// under add-remove. (`docs/privacy/prefix-sums.md`.)
 ///
 /// # Complexity
@@ -85,6 +90,8 @@ pub struct DpMfPlan {
     terms: Terms,
     schedule: DpMfSchedule,
     accountant: Option<Accountant>,
+    /// What Poisson samples at the same rate and steps would need, where others are drawn.
+    poisson: Option<NoiseMultiplier>,
 }
 
 /// What may be chosen of a [`DpMfPlan`].
@@ -96,6 +103,8 @@ pub struct DpMfSettings {
     pub batch: u64,
     /// Probability with which a record of the slice enters a step; none: all do.
     pub sampling_rate: Option<SamplingRate>,
+    /// How these samples are drawn.
+    pub batches: Batches,
     /// Bands of the factor; none: as many as an epoch has steps, which is best or nearly so, within what memory allows.
     pub band: Option<u64>,
     /// Step size.
@@ -159,6 +168,7 @@ impl DpMfPlan {
             // Where slices so short are more of them than were asked for, longer ones.
             batch: batch + u64::from(facts.records / batch > slices),
             sampling_rate: None,
+            batches: Batches::Poisson,
             band: None,
             step_size,
             momentum: MOMENTUM,
@@ -210,6 +220,7 @@ impl DpMfPlan {
             epochs: shape.cycles,
             batch: facts.records / shape.slices,
             sampling_rate: Some(shape.rate),
+            batches: Batches::Poisson,
             band: None,
             step_size,
             momentum: MOMENTUM,
@@ -217,6 +228,43 @@ impl DpMfPlan {
             clip,
         };
         Self::with_slices(facts, budget, settings, (shape.slices, max_steps))
+    }
+
+    /// The same plan with samples that are drawn so, and the noise that they need: in whole allocations over 1/rate steps on each slice, rounded. A plan of
+    /// Poisson samples stays as it is; another one says what noise they would need at the same steps and rate.
+    ///
+    /// # Errors
+    /// [`PlanError::LargestBatchOfSlice`] for a largest batch, and [`PlanError::BadFact`] for slices without samples, which have no batches to
+    /// draw; what accountants refuse.
+    pub fn with_batches(self, batches: Batches) -> Result<Self, PlanError> {
+        let old = self.schedule;
+        if batches == old.batches {
+            return Ok(self);
+        }
+        let Some(rate) = old.sampling_rate else {
+            return Err(PlanError::BadFact {
+                name: "sampling_rate",
+                value: 0.0,
+            });
+        };
+        let (cycles, rate) = batches.fitted(old.epochs, rate)?;
+        let settings = DpMfSettings {
+            epochs: cycles,
+            batch: 0,
+            sampling_rate: Some(rate),
+            batches,
+            band: old.band().map(|band| band.min(old.slices)),
+            step_size: old.step_size,
+            momentum: old.momentum,
+            cool_down: old.cool_down,
+            clip: old.clip,
+        };
+        Self::with_slices(
+            self.facts(),
+            self.budget(),
+            settings,
+            (old.slices, old.steps()),
+        )
     }
 
     /// A plan with given settings, of at most `max_steps` steps; the noise is calibrated to the budget, and the coefficients of the
@@ -250,6 +298,7 @@ impl DpMfPlan {
         let DpMfSettings {
             epochs,
             sampling_rate,
+            batches,
             band,
             step_size,
             momentum,
@@ -257,6 +306,12 @@ impl DpMfPlan {
             clip,
             ..
         } = settings;
+        if let Batches::AtMost(most) = batches {
+            return Err(PlanError::LargestBatchOfSlice {
+                solver: DP_MF_SAMPLED.name,
+                most,
+            });
+        }
         PlanError::positive("epochs", epochs as f64)?;
         for (name, value) in [("momentum", momentum), ("cool_down", cool_down)] {
             if value.is_nan() || value < 0.0 {
@@ -301,13 +356,22 @@ impl DpMfPlan {
             cool_down,
             sampled: sampling_rate.is_some(),
         };
+        let calibrated = |batches, rate| {
+            let event = |z| sampled::event(z, (batches, rate), epochs);
+            budget.calibrated(facts.adjacency, event)
+        };
         let (accountant, noise_multiplier) = match sampling_rate {
             None => (None, NoiseMultiplier::new(1.0 / budget.mu()?.get())?),
             Some(rate) => {
-                let event = |z| sampled::event(z, rate, epochs);
-                let (name, z) = budget.calibrated(facts.adjacency, event)?;
+                let (name, z) = calibrated(batches, rate)?;
                 (Some(name), z)
             }
+        };
+        let poisson = match sampling_rate {
+            Some(rate) if batches != Batches::Poisson => {
+                Some(calibrated(Batches::Poisson, rate)?.1)
+            }
+            _ => None,
         };
         // What the search finds is a factor.
         let factor = workload.tuned(band).factor();
@@ -315,6 +379,7 @@ impl DpMfPlan {
             epochs,
             slices,
             sampling_rate,
+            batches,
             factor: factor.map_or(PrefixKind::Banded { band }, PrefixKind::Tuned),
             step_size,
             momentum,
@@ -325,6 +390,7 @@ impl DpMfPlan {
         };
         Ok(Self {
             accountant,
+            poisson,
             ..Self::by_hand(facts, budget, schedule)
         })
     }
@@ -339,10 +405,17 @@ impl DpMfPlan {
         let read = schedule.epochs as f64 * records as f64;
         let (access, gradients) = match schedule.sampling_rate {
             None => (Access::Epochs { batch }, read),
-            Some(rate) => (
-                Access::SampledEpochs { slice: batch, rate },
-                read * rate.get(),
-            ),
+            Some(rate) => {
+                let slice = batch;
+                let access = match schedule.batches {
+                    Batches::Allocated => Access::AllocatedEpochs {
+                        slice,
+                        steps: Batches::epoch(rate).steps,
+                    },
+                    _ => Access::SampledEpochs { slice, rate },
+                };
+                (access, read * rate.get())
+            }
         };
         Self {
             terms: Terms::new(facts, budget, schedule.steps(), spend)
@@ -353,6 +426,7 @@ impl DpMfPlan {
                 .with_output(schedule.output),
             schedule,
             accountant: None,
+            poisson: None,
         }
     }
 
@@ -395,13 +469,7 @@ impl Plan for DpMfPlan {
     fn items(&self) -> Vec<Item<'_>> {
         let schedule = &self.schedule;
         let steps = schedule.steps();
-        let band = match schedule.factor {
-            PrefixKind::Independent => Some(1),
-            PrefixKind::Toeplitz => Some(steps),
-            PrefixKind::Banded { band } => Some(band),
-            PrefixKind::Tuned(factor) => Some(factor.band()),
-            _ => None,
-        };
+        let band = schedule.band();
         let batch = schedule.records_of(schedule.slices, self.facts().records);
         let mut items = vec![
             Item::count("steps", steps),
@@ -421,6 +489,10 @@ impl Plan for DpMfPlan {
             Item::ratio("noise_multiplier", schedule.noise_multiplier.get()),
             Item::maybe("mean_noise_std", self.mean_noise_std(), Unit::GRADIENT),
         ]);
+        items.extend(
+            self.poisson
+                .map(|z| Item::ratio("poisson_noise_multiplier", z.get())),
+        );
         items.extend(self.accountant.map(|name| Item::word("accountant", name)));
         items.push(Item::word("output", schedule.output));
         items

@@ -1,7 +1,7 @@
 //! How many slices a run on samples has: more bands against less amplification.
 
 use dpopt_privacy::{Event, NoiseMultiplier, SamplingRate};
-use dpopt_solver::{Budget, PlanError, PublicFacts};
+use dpopt_solver::{Batches, Budget, PlanError, PublicFacts};
 
 use super::super::dp_sgd::rate_for;
 use super::workload::{COOL_DOWN, Knots, MOMENTUM, Workload, bands};
@@ -15,9 +15,22 @@ pub(super) struct Shape {
     pub(super) rate: SamplingRate,
 }
 
-/// What each slice is charged: a sample in every cycle.
-pub(super) fn event(z: NoiseMultiplier, rate: SamplingRate, cycles: u64) -> Event {
-    let share = Event::gaussian(z).poisson_sampled(rate).repeated(cycles);
+/// What each slice is charged: a sample in every cycle, or an allocation in as many as it has steps.
+pub(super) fn event(
+    z: NoiseMultiplier,
+    (batches, rate): (Batches, SamplingRate),
+    cycles: u64,
+) -> Event {
+    let one = Event::gaussian(z);
+    let share = match batches {
+        Batches::Allocated => {
+            let epoch = Batches::epoch(rate);
+            epoch
+                .event(one)
+                .repeated(cycles.div_ceil(epoch.steps.max(1)))
+        }
+        _ => one.poisson_sampled(rate).repeated(cycles),
+    };
     Event::ParallelComposed {
         events: vec![share],
     }

@@ -5,7 +5,7 @@ use dpopt_privacy::{
     NoiseMultiplier, Participation, PrefixError, PrefixKind, PrefixNoise, SamplingRate, Spend,
     UnitError,
 };
-use dpopt_solver::OutputRule;
+use dpopt_solver::{Batches, OutputRule};
 
 /// What a [`DpMfPlan`](crate::DpMfPlan) does.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,6 +16,8 @@ pub struct DpMfSchedule {
     pub slices: u64,
     /// Probability with which a record of the slice enters a step; none: all do.
     pub sampling_rate: Option<SamplingRate>,
+    /// How these samples are drawn: an allocation goes over 1/rate steps on a slice.
+    pub batches: Batches,
     /// Where the noise comes from. With one epoch and a tree this is DP-FTRL as it was first stated.
     pub factor: PrefixKind,
     /// Step size eta.
@@ -57,6 +59,17 @@ impl DpMfSchedule {
         }
     }
 
+    /// Bands of the factor; none of a tree.
+    pub(super) fn band(&self) -> Option<u64> {
+        match self.factor {
+            PrefixKind::Independent => Some(1),
+            PrefixKind::Toeplitz => Some(self.steps()),
+            PrefixKind::Banded { band } => Some(band),
+            PrefixKind::Tuned(factor) => Some(factor.band()),
+            _ => None,
+        }
+    }
+
     /// The public numbers of the noise.
     ///
     /// # Errors
@@ -83,7 +96,14 @@ impl DpMfSchedule {
         let terms = self.period(records).ok()?;
         let none = Schedule::new(records);
         let schedule = match self.sampling_rate {
-            Some(rate) => none.sampled_period(&terms, rate, self.epochs),
+            Some(rate) => match self.batches {
+                Batches::Allocated => {
+                    let allocation = Batches::epoch(rate);
+                    let times = self.epochs.div_ceil(allocation.steps.max(1));
+                    none.allocated_period(&terms, allocation, times)
+                }
+                _ => none.sampled_period(&terms, rate, self.epochs),
+            },
             None => none.periods(
                 Batch::Next(self.records_of(self.slices, records)),
                 &terms,

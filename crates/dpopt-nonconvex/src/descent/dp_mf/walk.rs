@@ -74,9 +74,11 @@ impl Walk for Epochs<'_> {
         };
         let slice = &self.slices[number as usize];
         let over = match self.schedule.sampling_rate {
-            Some(rate) => Which::Sampled(slice, rate),
-            None => Which::Slice(slice),
+            Some(rate) => self.schedule.batches.within(slice, rate),
+            None => Some(Which::Slice(slice)),
         };
+        let what = "samples of slices with a largest batch";
+        let over = over.ok_or(AskError::NotOffered { what })?;
         let released = oracle.step(period, Linear::field(point, self.clip), over)?;
         let sums = self.sum.iter_mut().zip(&released.mean);
         for (gradient, (sum, &next)) in self.gradient.iter_mut().zip(sums) {
