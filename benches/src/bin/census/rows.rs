@@ -283,6 +283,7 @@ impl<'a> Setting<'a> {
                 epochs,
                 batch: batch.min(facts.records),
                 sampling_rate,
+                batches: Batches::Poisson,
                 band: None,
                 step_size,
                 momentum,
