@@ -33,7 +33,7 @@ pub enum Statistic {
     /// then the epsilon of mu-GDP at delta.
     GaussianDp,
     /// The claim with the noise scaled by s is refuted for every s above some s0, where its
-    /// trade-off curve lies above (a, b). The bound is the epsilon of the claim at s0.
+    /// trade-off curve lies above (a, b). The bound is the epsilon of the claim at s0, or at the least s that the accountant prices.
     Family {
         /// The events.
         event: ScaledEvent,
@@ -188,7 +188,8 @@ fn family(
     }
     while high / low > 1.01 {
         let middle = (low * high).sqrt();
-        if refuted(middle)? {
+        // What no accountant prices, an epsilon of hundreds, isn't refuted: the bound is the weaker.
+        if refuted(middle).unwrap_or(false) {
             high = middle;
         } else {
             low = middle;
@@ -248,6 +249,30 @@ mod tests {
                 assert_eq!(statistic.bound(counts, 1e-6, 0.95).unwrap().epsilon, 0.0);
             }
         }
+    }
+
+    /// A test without errors refutes every noise that is priced; the bound is had at the least of them.
+    #[test]
+    fn noise_that_is_not_priced_is_not_refuted() {
+        let noise = |scale: f64| dpopt_privacy::NoiseMultiplier::new(4.0 * scale);
+        let least = 0.6;
+        let family = Statistic::Family {
+            event: Box::new(move |scale| {
+                let too_little = dpopt_privacy::NoiseMultiplier::new(0.0);
+                let noise = if scale < least {
+                    too_little
+                } else {
+                    noise(scale)
+                };
+                Ok(Event::gaussian(noise?))
+            }),
+            accountant: Accountant::Gdp,
+            adjacency: Adjacency::AddRemove,
+        };
+        let bound = family.bound(errors(0, 0, 100_000), 1e-6, 0.99).unwrap();
+        let delta = Delta::new(1e-6).unwrap();
+        let at = |scale: f64| gdp::epsilon(Mu::new(0.25 / scale).unwrap(), delta);
+        assert!(bound.epsilon <= at(least) && bound.epsilon > at(1.02 * least));
     }
 
     /// One sampled release at rate 1 is a Gaussian: both statistics must agree.
