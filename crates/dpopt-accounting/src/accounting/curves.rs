@@ -93,11 +93,13 @@ impl PrivacyCurve {
         adjacency: Adjacency,
         epsilons: &[f64],
     ) -> Result<Self, AccountingError> {
-        let point = |&epsilon: &f64| {
-            let delta = delta(accountant, event, adjacency, epsilon)?;
-            Ok::<_, AccountingError>(CurvePoint { epsilon, delta })
-        };
-        Self::from_points(epsilons.iter().map(point).collect::<Result<Vec<_>, _>>()?)
+        let deltas = deltas(accountant, event, adjacency, epsilons)?;
+        let points = epsilons.iter().zip(deltas);
+        Self::from_points(
+            points
+                .map(|(&epsilon, delta)| CurvePoint { epsilon, delta })
+                .collect(),
+        )
     }
 
     /// A curve from (epsilon, delta) guarantees that all hold, in any order.
@@ -251,26 +253,28 @@ impl PrivacyCurve {
 }
 
 /// An accountant's delta at any epsilon of at least 0.
-fn delta(
+fn deltas(
     accountant: Accountant,
     event: &Event,
     adjacency: Adjacency,
-    epsilon: f64,
-) -> Result<f64, AccountingError> {
-    if !(epsilon >= 0.0 && epsilon.is_finite()) {
-        return Err(out_of_range("epsilon", epsilon));
-    }
+    epsilons: &[f64],
+) -> Result<Vec<f64>, AccountingError> {
     // delta falls by at most e^a - e^b from b to a: no more than is added here.
     const TINY: f64 = 1e-200;
-    if epsilon >= TINY {
-        return accountant.delta(event, Epsilon::new(epsilon)?, adjacency);
+    let asked = |&epsilon: &f64| {
+        if !(epsilon >= 0.0 && epsilon.is_finite()) {
+            return Err(out_of_range("epsilon", epsilon));
+        }
+        Ok(Epsilon::new(epsilon.max(TINY))?)
+    };
+    let asked: Vec<Epsilon> = epsilons.iter().map(asked).collect::<Result<_, _>>()?;
+    let mut deltas = accountant.deltas(event, &asked, adjacency)?;
+    for (delta, &epsilon) in deltas.iter_mut().zip(epsilons) {
+        if epsilon < TINY && *delta > 0.0 {
+            *delta = (*delta + 2.0 * TINY).min(1.0);
+        }
     }
-    let delta = accountant.delta(event, Epsilon::new(TINY)?, adjacency)?;
-    Ok(if delta > 0.0 {
-        (delta + 2.0 * TINY).min(1.0)
-    } else {
-        0.0
-    })
+    Ok(deltas)
 }
 
 /// Least type II error of any test with type I error `rate` against a mu-GDP release:
@@ -445,7 +449,7 @@ mod tests {
                 );
             }
             for epsilon in [0.0, 1e-3, 0.123, 1.0, 7.7] {
-                let exact = delta(Accountant::Gdp, &gaussian(z), RELATION, epsilon).unwrap();
+                let exact = deltas(Accountant::Gdp, &gaussian(z), RELATION, &[epsilon]).unwrap()[0];
                 assert!(
                     curve.delta(epsilon) >= exact * (1.0 - 1e-12),
                     "{z} {epsilon}"
@@ -483,6 +487,34 @@ mod tests {
             ),
             (1.0, 1.0, 1.0)
         );
+    }
+
+    /// What is built once for a curve is what is built for each delta alone.
+    #[test]
+    fn deltas_asked_together_are_those_asked_alone() {
+        let allocated = Event::RandomAllocation {
+            num_steps: 3,
+            num_participations: 1,
+            event: Box::new(gaussian(1.5)),
+        };
+        let sampled = gaussian(1.5).poisson_sampled(SamplingRate::new(0.1).unwrap());
+        let mixed = Event::Composed {
+            events: vec![allocated.clone(), sampled.clone()],
+        };
+        let epsilons = [2.0, 0.25, 0.5, 2.0].map(|e| Epsilon::new(e).unwrap());
+        let relations = [
+            Adjacency::AddRemove,
+            Adjacency::ReplaceOne,
+            Adjacency::ZeroOut,
+        ];
+        for (event, relation) in [allocated, sampled, mixed]
+            .iter()
+            .flat_map(|event| relations.map(|relation| (event, relation)))
+        {
+            let together = Accountant::Pld.deltas(event, &epsilons, relation).unwrap();
+            let alone = epsilons.map(|e| Accountant::Pld.delta(event, e, relation).unwrap());
+            assert_eq!(together, alone, "{relation}: {event:?}");
+        }
     }
 
     #[test]

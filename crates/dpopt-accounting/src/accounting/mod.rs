@@ -149,36 +149,59 @@ impl Accountant {
         epsilon: Epsilon,
         adjacency: Adjacency,
     ) -> Result<f64, AccountingError> {
+        let all = self.deltas(event, &[epsilon], adjacency)?;
+        Ok(all.first().copied().unwrap_or(1.0))
+    }
+
+    /// [`Self::delta`] at each of several epsilons, in their order. [`Self::Pld`] builds the losses of allocations, most of its work, once.
+    ///
+    /// # Errors
+    /// As [`Self::delta`].
+    pub fn deltas(
+        self,
+        event: &Event,
+        epsilons: &[Epsilon],
+        adjacency: Adjacency,
+    ) -> Result<Vec<f64>, AccountingError> {
         if self == Accountant::Basic {
-            return Split::of(event, adjacency)?.delta(epsilon, adjacency);
+            let split = Split::of(event, adjacency)?;
+            let each = epsilons.iter().map(|&e| split.delta(e, adjacency));
+            return each.collect();
         }
         if self == Accountant::Exact {
             Releases::of(self, event)?;
         }
         let parts = Parts::of(self, event, adjacency)?;
         if parts.is_empty() {
-            return Ok(0.0);
+            return Ok(vec![0.0; epsilons.len()]);
         }
-        Ok(match self {
-            Accountant::Basic => 1.0,
-            Accountant::Gdp => parts
-                .releases
-                .mu()?
-                .map_or(0.0, |mu| gdp::delta(mu, epsilon)),
-            Accountant::Zcdp => zcdp::delta_of(parts.concentrated(), epsilon)?,
-            Accountant::Rdp => rdp::delta_of(&parts, epsilon, adjacency),
-            Accountant::Pld => pld::delta(event, epsilon.get(), adjacency)?.upper.min(1.0),
-            Accountant::Exact => {
-                let epsilon = epsilon.get();
-                contour(
-                    event,
-                    |event| exact::delta(event, epsilon, adjacency),
-                    |all| exact::delta_of_schedule(all, MOST_BELOW, epsilon, adjacency),
-                )?
-                .upper
-            }
-            Accountant::Pure => pure::delta_of(&parts, epsilon)?,
-        })
+        if self == Accountant::Pld {
+            let all = pld::deltas(event, epsilons, adjacency)?;
+            return Ok(all.into_iter().map(|delta| delta.upper.min(1.0)).collect());
+        }
+        let one = |&epsilon: &Epsilon| -> Result<f64, AccountingError> {
+            Ok(match self {
+                // Answered above.
+                Accountant::Basic | Accountant::Pld => 1.0,
+                Accountant::Gdp => parts
+                    .releases
+                    .mu()?
+                    .map_or(0.0, |mu| gdp::delta(mu, epsilon)),
+                Accountant::Zcdp => zcdp::delta_of(parts.concentrated(), epsilon)?,
+                Accountant::Rdp => rdp::delta_of(&parts, epsilon, adjacency),
+                Accountant::Exact => {
+                    let epsilon = epsilon.get();
+                    contour(
+                        event,
+                        |event| exact::delta(event, epsilon, adjacency),
+                        |all| exact::delta_of_schedule(all, MOST_BELOW, epsilon, adjacency),
+                    )?
+                    .upper
+                }
+                Accountant::Pure => pure::delta_of(&parts, epsilon)?,
+            })
+        };
+        epsilons.iter().map(one).collect()
     }
 
     /// The accountant to start with for events of this shape: [`Self::Gdp`], which is exact in

@@ -43,7 +43,7 @@ mod steps;
 mod sums;
 mod tilted;
 
-use crate::{Adjacency, Delta, Event};
+use crate::{Adjacency, Delta, Epsilon, Event};
 use compose::{Composed, Grid, Side};
 pub use error::PldError;
 use lattice::Cells;
@@ -218,6 +218,18 @@ pub fn delta_with(
     solve(event, query, adjacency, options, Ends::Both, 1)
 }
 
+/// The bounds of [`delta`](fn@delta) at each of several epsilons.
+pub(super) fn deltas(
+    event: &Event,
+    epsilons: &[Epsilon],
+    adjacency: Adjacency,
+) -> Result<Vec<PldBounds>, PldError> {
+    let options = PldOptions::default();
+    let composition = Composition::of(event, None, adjacency, Ends::Both, 1)?;
+    let each = |epsilon: &Epsilon| composition.bounds(Query::Delta(epsilon.get()), &options);
+    epsilons.iter().map(each).collect()
+}
+
 /// Which ends of the interval are asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Ends {
@@ -262,60 +274,94 @@ fn solve(
             return Err(PldError::BadOption { name, value });
         }
     }
-    let releases = releases(event, adjacency, records)?;
-    if releases.is_empty() {
-        return Ok(PldBounds::ZERO);
+    let delta = match query {
+        Query::Epsilon(delta) => Some(delta),
+        Query::Delta(_) => None,
+    };
+    Composition::of(event, delta, adjacency, ends, records)?.bounds(query, options)
+}
+
+/// An event, ready to be asked.
+struct Composition {
+    ways: Vec<Way>,
+    /// Whether no records are known to attain what is computed.
+    by_parts: bool,
+}
+
+/// The steps of one direction, and which of its bounds count.
+struct Way {
+    steps: Vec<Step>,
+    lower: bool,
+    upper: bool,
+}
+
+impl Composition {
+    /// For questions about epsilon at this delta, or about delta at any epsilon.
+    fn of(
+        event: &Event,
+        delta: Option<f64>,
+        adjacency: Adjacency,
+        ends: Ends,
+        records: u64,
+    ) -> Result<Self, PldError> {
+        let releases = releases(event, adjacency, records)?;
+        let both = |poisson, fixed| Direction {
+            poisson,
+            fixed,
+            group: None,
+            keeps_places: adjacency == Adjacency::ZeroOut,
+        };
+        let same = |kind| both(kind, kind);
+        let fixed = releases.iter().any(steps::Release::is_fixed);
+        let directions: &[Direction] = match adjacency {
+            _ if releases.is_empty() => &[],
+            _ if records > 1 => &groups(&releases, adjacency, records),
+            // Both pairs are then the same, or the pair is symmetric.
+            _ if releases.iter().all(steps::Release::is_symmetric) => &[same(Kind::Plain)],
+            Adjacency::AddRemove | Adjacency::ZeroOut => &[same(Kind::Remove), same(Kind::Add)],
+            // Attained by records, and the curve above all records.
+            Adjacency::ReplaceOne if fixed && ends == Ends::Both => &[
+                both(Kind::Replace, Kind::Remove),
+                both(Kind::Replace, Kind::Add),
+                same(Kind::Replace),
+            ],
+            Adjacency::ReplaceOne => &[same(Kind::Replace)],
+        };
+        let ln_above = steps::ln_above(&releases, delta);
+        let mut laws = Vec::new();
+        let mut way = |&way: &Direction| {
+            let split = fixed && adjacency == Adjacency::ReplaceOne;
+            // No records attain it.
+            let above = split && matches!(way.fixed, Kind::Replace);
+            Ok(Way {
+                steps: steps(&releases, way, ln_above, &mut laws)?,
+                lower: !above,
+                upper: !split || above,
+            })
+        };
+        Ok(Self {
+            ways: directions.iter().map(&mut way).collect::<Result<_, _>>()?,
+            by_parts: bounded_by_parts(event),
+        })
     }
-    let both = |poisson, fixed| Direction {
-        poisson,
-        fixed,
-        group: None,
-        keeps_places: adjacency == Adjacency::ZeroOut,
-    };
-    let same = |kind| both(kind, kind);
-    let fixed = releases.iter().any(steps::Release::is_fixed);
-    let directions: &[Direction] = match adjacency {
-        _ if records > 1 => &groups(&releases, adjacency, records),
-        // Both pairs are then the same, or the pair is symmetric.
-        _ if releases.iter().all(steps::Release::is_symmetric) => &[same(Kind::Plain)],
-        Adjacency::AddRemove | Adjacency::ZeroOut => &[same(Kind::Remove), same(Kind::Add)],
-        // Attained by records, and the curve above all records.
-        Adjacency::ReplaceOne if fixed && ends == Ends::Both => &[
-            both(Kind::Replace, Kind::Remove),
-            both(Kind::Replace, Kind::Add),
-            same(Kind::Replace),
-        ],
-        Adjacency::ReplaceOne => &[same(Kind::Replace)],
-    };
-    let ln_above = match query {
-        Query::Epsilon(delta) => steps::ln_above(&releases, Some(delta)),
-        Query::Delta(_) => steps::ln_above(&releases, None),
-    };
-    let (mut worst, mut laws) = (PldBounds::ZERO, Vec::new());
-    for &way in directions {
-        // A direction that stays below what another one certainly reaches need not be tight.
-        let mut bounds = direction(
-            &steps(&releases, way, ln_above, &mut laws)?,
-            query,
-            worst.lower,
-            options,
-        )?;
-        if fixed && adjacency == Adjacency::ReplaceOne {
-            if matches!(way.fixed, Kind::Replace) {
-                // No records attain it.
-                bounds.lower = 0.0;
-            } else {
-                bounds.upper = 0.0;
+
+    fn bounds(&self, query: Query, options: &PldOptions) -> Result<PldBounds, PldError> {
+        let mut worst = PldBounds::ZERO;
+        for way in &self.ways {
+            // A direction that stays below what another one certainly reaches need not be tight.
+            let bounds = direction(&way.steps, query, worst.lower, options)?;
+            if way.lower {
+                worst.lower = worst.lower.max(bounds.lower);
+            }
+            if way.upper {
+                worst.upper = worst.upper.max(bounds.upper);
             }
         }
-        worst.lower = worst.lower.max(bounds.lower);
-        worst.upper = worst.upper.max(bounds.upper);
+        if self.by_parts {
+            worst.lower = 0.0;
+        }
+        Ok(worst)
     }
-    if bounded_by_parts(event) {
-        // The pair of the parts, which no records attain.
-        worst.lower = 0.0;
-    }
-    Ok(worst)
 }
 
 /// Whether there is an allocation to some of its steps, more than one and not all, in whose place so many of one step are accounted for.

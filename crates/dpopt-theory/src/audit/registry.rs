@@ -1,4 +1,9 @@
-//! Runs targets, one after the other.
+//! Runs targets, on as many threads as there are cores, and tells of them in order.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 
 use serde::Serialize;
 
@@ -62,17 +67,37 @@ impl Registry {
                 known: self.groups(),
             });
         }
-        let mut rows = Vec::new();
-        for target in &targets {
-            rows.push(target.audit(settings)?);
-            if let Some(row) = rows.last() {
-                progress(Progress {
-                    done: rows.len(),
-                    all: targets.len(),
-                    row,
+        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let (send, audited) = mpsc::channel();
+            for _ in 0..threads.min(targets.len()) {
+                let (send, next, targets) = (send.clone(), &next, &targets);
+                scope.spawn(move || {
+                    loop {
+                        let i = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(target) = targets.get(i) else { break };
+                        // Nobody listens any more where an audit could not be made.
+                        if send.send((i, target.audit(settings))).is_err() {
+                            break;
+                        }
+                    }
                 });
             }
-        }
-        Ok(Report { rows })
+            drop(send);
+            let (mut rows, mut ahead) = (Vec::new(), BTreeMap::new());
+            for (i, row) in audited {
+                ahead.insert(i, row?);
+                while let Some(row) = ahead.remove(&rows.len()) {
+                    rows.push(row);
+                    progress(Progress {
+                        done: rows.len(),
+                        all: targets.len(),
+                        row: &rows[rows.len() - 1],
+                    });
+                }
+            }
+            Ok(Report { rows })
+        })
     }
 }
