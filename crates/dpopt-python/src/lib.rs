@@ -4,6 +4,7 @@
 //! into a [`dpopt::oracle::PrivateData`]. Python has no way back to them.
 
 mod accounting;
+mod epochs;
 mod errors;
 mod groups;
 mod schema;

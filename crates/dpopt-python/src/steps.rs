@@ -1,17 +1,22 @@
 //! Steps on gradients that Python computes: who is drawn, the clipped sum, the noise and the payment are the curator's.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::{Mutex, TryLockError};
 
+use dpopt::nonconvex::DpMfSchedule;
 use dpopt::privacy::{
     Adjacency, Body, Bound as ClipBound, ClipNorm, Curator, Event, LatticeSum, Ledger as Book,
-    MAX_RECORDS, NoiseMultiplier, Positions, RowBound, SamplingRate, Spend, Ticket, Which,
+    MAX_RECORDS, NoiseMultiplier, PoolError, Positions, Refused, RowBound, SamplingRate, Spend,
+    Ticket, Which,
 };
 use numpy::ndarray::Axis;
 use numpy::{Element, PyArray1, PyReadonlyArray2};
+use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 
 use crate::accounting::{PyEvent, adjacency_of, delta_of, noise};
+use crate::epochs::{self, Epochs, Wanted};
 use crate::errors::{self, user};
 use crate::table::Dense;
 use crate::train::Ledger;
@@ -29,34 +34,93 @@ struct Public {
     public_records: u64,
     adjacency: Adjacency,
     bound: ClipBound,
-    noise: NoiseMultiplier,
-    rate: Option<SamplingRate>,
+    releases: Releases,
 }
 
-struct State {
-    curator: Curator,
+/// How they are made private.
+enum Releases {
+    /// Each with noise of its own, on all records or on Poisson samples.
+    Independent(NoiseMultiplier, Option<SamplingRate>),
+    /// On slices in turn, with noise that is correlated.
+    Correlated(DpMfSchedule),
+}
+
+pub(crate) struct State {
+    pub(crate) curator: Curator,
+    /// Of correlated noise.
+    pub(crate) epochs: Option<Epochs>,
     step: Option<Step>,
 }
 
 /// A step whose records were drawn, and not all of whose contributions are there.
 struct Step {
-    ticket: Ticket,
+    granted: Granted,
     sum: LatticeSum,
     drawn: usize,
     added: usize,
 }
 
-impl Public {
-    fn event(&self, steps: u64) -> Event {
-        let one = Event::gaussian(self.noise);
-        match self.rate {
-            Some(rate) => one.poisson_sampled(rate).repeated(steps),
-            None => one.repeated(steps),
+/// A step that may be taken.
+pub(crate) struct Granted {
+    read: Read,
+    denominator: f64,
+    redeem: Redeem,
+}
+
+/// The records of a step.
+enum Read {
+    Range(Range<u64>),
+    Drawn(Vec<i64>),
+}
+
+type Redeem = Box<dyn FnOnce(LatticeSum, &mut State) -> Result<Vec<f64>, Refused> + Send>;
+
+impl Granted {
+    /// What is released of a sum is what `redeem` makes of the ticket.
+    pub(crate) fn new<For: Send + 'static>(
+        ticket: Ticket<For>,
+        redeem: impl FnOnce(Ticket<For>, LatticeSum, &mut State) -> Result<Vec<f64>, Refused>
+        + Send
+        + 'static,
+    ) -> Self {
+        let sample = ticket.sample();
+        Self {
+            read: match sample.positions() {
+                Positions::Range(range) => Read::Range(range),
+                Positions::Drawn(drawn) => {
+                    Read::Drawn(drawn.reveal().iter().map(|&i| i64::from(i)).collect())
+                }
+            },
+            denominator: sample.denominator(),
+            redeem: Box::new(move |sum, state| redeem(ticket, sum, state)),
         }
     }
+}
 
-    fn which(&self) -> Which<'static> {
-        self.rate.map_or(Which::All, Which::Poisson)
+impl Public {
+    fn event(&self, steps: u64) -> PyResult<Event> {
+        Ok(match &self.releases {
+            Releases::Independent(noise, Some(rate)) => Event::gaussian(*noise)
+                .poisson_sampled(*rate)
+                .repeated(steps),
+            Releases::Independent(noise, None) => Event::gaussian(*noise).repeated(steps),
+            Releases::Correlated(schedule) => epochs::event(schedule)?,
+        })
+    }
+
+    fn grant(&self, state: &mut State) -> Result<Granted, Refused> {
+        let (body, curator) = (self.body(), &mut state.curator);
+        if let Some(epochs) = &state.epochs {
+            return epochs.grant(body, curator);
+        }
+        let Releases::Independent(noise, rate) = self.releases else {
+            return Err(PoolError::NotOpen.into());
+        };
+        let which = rate.map_or(Which::All, Which::Poisson);
+        let ticket = curator.grant(which, body, self.bound, noise)?;
+        Ok(Granted::new(ticket, |ticket, sum, state| {
+            state.curator.redeem(ticket, sum)
+        }))
     }
 
     fn body(&self) -> Body {
@@ -142,14 +206,15 @@ impl Steps {
 
 #[pymethods]
 impl Steps {
-    /// Reserves so many steps: from here on a ledger has them charged.
+    /// Reserves so many steps: from here on a ledger has them charged. With `correlated`, as many as its epochs have.
     #[new]
     #[allow(
         clippy::too_many_arguments,
         reason = "named ones, of the package's own wrapper"
     )]
-    #[pyo3(signature = (*, records, public_records, dim, clip, noise_multiplier, sampling_rate, steps, adjacency, ledger, threads))]
+    #[pyo3(signature = (*, records, public_records, dim, clip, noise_multiplier, sampling_rate, steps, correlated, adjacency, ledger, threads))]
     fn new(
+        py: Python<'_>,
         records: u64,
         public_records: Option<u64>,
         dim: usize,
@@ -157,6 +222,7 @@ impl Steps {
         noise_multiplier: f64,
         sampling_rate: f64,
         steps: u64,
+        correlated: Option<Wanted>,
         adjacency: &str,
         ledger: Option<&Ledger>,
         threads: Option<NonZeroUsize>,
@@ -183,15 +249,25 @@ impl Steps {
                 "{public_records} records; a mean is over one at least, and at most {MAX_RECORDS} are counted"
             )));
         }
-        let rate = SamplingRate::new(sampling_rate).map_err(errors::unit)?;
         let clip = ClipNorm::new(clip).map_err(errors::unit)?;
+        let releases = match correlated {
+            Some(wanted) => {
+                let of = (records, dim, adjacency);
+                let schedule = py.detach(|| epochs::schedule(wanted, of, noise_multiplier));
+                Releases::Correlated(schedule?)
+            }
+            None => {
+                let rate = SamplingRate::new(sampling_rate).map_err(errors::unit)?;
+                let sampled = (sampling_rate < 1.0).then_some(rate);
+                Releases::Independent(noise(noise_multiplier)?, sampled)
+            }
+        };
         let public = Public {
             records,
             public_records,
             adjacency,
             bound: ClipBound::new(clip, dim).map_err(user)?,
-            noise: noise(noise_multiplier)?,
-            rate: (sampling_rate < 1.0).then_some(rate),
+            releases,
         };
         let mut curator = Curator::protected(adjacency)
             .map_err(errors::refused)?
@@ -201,37 +277,43 @@ impl Steps {
             curator = curator.with_ledger(book).map_err(errors::ledger)?;
         }
         curator
-            .reserve(&Spend::Fixed(public.event(steps)))
+            .reserve(&Spend::Fixed(public.event(steps)?))
             .map_err(errors::refused)?;
+        let epochs = match &public.releases {
+            Releases::Independent(..) => None,
+            Releases::Correlated(schedule) => {
+                let epochs = Epochs::new(schedule, records, public.bound, &mut curator);
+                Some(epochs.map_err(errors::refused)?)
+            }
+        };
         let state = Mutex::new(State {
             curator,
+            epochs,
             step: None,
         });
         Ok(Self { public, state })
     }
 
-    /// Draws the records of the next step: their positions, for their gradients and nothing else; none for all of them.
-    fn draw<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
+    /// Draws the records of the next step: their positions, for their gradients and nothing else; or the first and the one after the last.
+    fn draw<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.with(|state| {
             if state.step.is_some() {
                 return Err(user("the step before is not released yet"));
             }
-            let public = &self.public;
-            let (which, body) = (public.which(), public.body());
-            let ticket = state
-                .curator
-                .grant(which, body, public.bound, public.noise)
-                .map_err(errors::refused)?;
-            let (drawn, positions) = match ticket.sample().positions() {
-                Positions::Range(range) => ((range.end - range.start) as usize, None),
-                Positions::Drawn(drawn) => {
-                    let drawn: Vec<i64> = drawn.reveal().iter().map(|&i| i64::from(i)).collect();
-                    (drawn.len(), Some(PyArray1::from_vec(py, drawn)))
+            let mut granted = self.public.grant(state).map_err(errors::refused)?;
+            let (drawn, positions) = match &mut granted.read {
+                Read::Range(range) => {
+                    let ends = (range.start, range.end);
+                    ((ends.1 - ends.0) as usize, ends.into_bound_py_any(py)?)
+                }
+                Read::Drawn(drawn) => {
+                    let drawn = std::mem::take(drawn);
+                    (drawn.len(), PyArray1::from_vec(py, drawn).into_any())
                 }
             };
             state.step = Some(Step {
-                ticket,
-                sum: LatticeSum::new(public.bound),
+                granted,
+                sum: LatticeSum::new(self.public.bound),
                 drawn,
                 added: 0,
             });
@@ -255,10 +337,13 @@ impl Steps {
     /// records without a gradient count as zero.
     fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         self.with(|state| {
-            let Step { ticket, sum, .. } = state.step.take().ok_or_else(no_step)?;
-            let denominator = ticket.sample().denominator();
-            let curator = &mut state.curator;
-            let released = py.detach(|| curator.redeem(ticket, sum));
+            let Step { granted, sum, .. } = state.step.take().ok_or_else(no_step)?;
+            let Granted {
+                denominator,
+                redeem,
+                ..
+            } = granted;
+            let released = py.detach(|| redeem(sum, state));
             let mut mean = released.map_err(errors::refused)?;
             mean.iter_mut().for_each(|x| *x /= denominator);
             Ok(PyArray1::from_vec(py, mean))

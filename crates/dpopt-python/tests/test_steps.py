@@ -183,3 +183,101 @@ def test_a_failed_step_is_no_end():
     private.add(packed["b"])
     private.release()
     private.settle()
+
+
+EPOCHS = dict(records=103, clip=2.0, epochs=3, batch_size=10, adjacency="zero-out")
+
+
+def test_epochs_read_each_record_once():
+    rows = np.random.default_rng(1).normal(size=(103, 7))
+    clipped = rows * np.minimum(1, 2.0 / np.linalg.norm(rows, axis=1, keepdims=True))
+    private = PrivateSteps(**EPOCHS, dim=7, noise_multiplier=1e-6, momentum=0.9, cool_down=0.5)
+    seen = []
+    for positions in private:
+        assert len(positions) in (10, 11)
+        seen.append(positions)
+        private.add(rows[positions])
+        assert np.allclose(private.release(), clipped[positions].mean(axis=0), atol=1e-3)
+    assert len(seen) == private.steps == 30
+    assert np.array_equal(np.sort(np.concatenate(seen[:10])), np.arange(103))
+    # The same slices again, in no order that the table has.
+    for first, second, third in zip(seen[:10], seen[10:20], seen[20:]):
+        assert np.array_equal(first, second) and np.array_equal(first, third)
+    assert not np.array_equal(seen[0], np.arange(len(seen[0])))
+    with pytest.raises(dpopt.BudgetError, match="30"):
+        private.draw()
+
+
+def test_slices_are_public_and_repeat_by_their_seed():
+    orders = [PrivateSteps(**EPOCHS, dim=1, noise_multiplier=1.0, seed=seed).draw() for seed in (5, 5, 6)]
+    assert np.array_equal(orders[0], orders[1]) and not np.array_equal(orders[0], orders[2])
+
+
+def test_where_every_step_reads_all_records_the_noise_is_independent():
+    # Of one slice read 4 times: sensitivity 2 of 1 each, and no bands. 2,000 draws; wrong once in 1e6.
+    private = PrivateSteps(records=5, dim=500, clip=2.0, epochs=4, batch_size=5, adjacency="zero-out", noise_multiplier=3.0)
+    z = []
+    for _ in private:
+        z.append(private.release() / (2 * 3.0 * 2.0 / 5))
+    z = np.concatenate(z)
+    assert stats.kstest(z, "norm").pvalue > 1e-6
+    # Of steps that have nothing in common: wrong once in 1e6 each.
+    for lag in (500, 1000):
+        r = np.corrcoef(z[:-lag], z[lag:])[0, 1]
+        assert abs(r) < 4.9 / np.sqrt(len(z) - lag)
+
+
+def test_sums_over_epochs_have_less_noise_than_independent_steps():
+    dim, steps = 300, 4 * 32
+    private = PrivateSteps(records=32, dim=dim, clip=1.0, epochs=4, batch_size=1, adjacency="zero-out", noise_multiplier=1.0)
+    sums = np.zeros(dim)
+    for _ in private:
+        sums += private.release()
+    # As independent Gaussians that cost as much: a record 4 times, 128 steps.
+    assert (sums**2).mean() < 0.5 * 4 * steps
+
+
+def test_epochs_cost_one_gaussian():
+    private = PrivateSteps(**EPOCHS, dim=1, epsilon=1.0, delta=1e-6)
+    said = private.guarantee()
+    assert 0.999 < said.epsilon <= 1.0
+    assert said.epsilon == pytest.approx(dpopt.epsilon(Event.gaussian(private.noise_multiplier), delta=1e-6, adjacency="zero-out"), rel=1e-6)
+    # Over the clip norm it is twice as much under replace-one, as everywhere.
+    other = PrivateSteps(**EPOCHS | dict(adjacency="replace-one"), dim=1, epsilon=1.0, delta=1e-6)
+    assert other.noise_multiplier == pytest.approx(2 * private.noise_multiplier, rel=1e-6)
+
+
+def test_epochs_that_stop_early_have_paid_for_the_slices_that_were_read(tmp_path):
+    ledger = dpopt.Ledger(tmp_path / "ledger.jsonl", epsilon=1.0, delta=1e-6, adjacency="zero-out")
+    private = PrivateSteps(**EPOCHS, dim=1, epsilon=0.5, delta=1e-6, ledger=ledger)
+    private.settle()
+    again = PrivateSteps(**EPOCHS, dim=1, epsilon=0.9, delta=1e-6, ledger=ledger)
+    again.draw()
+    again.release()
+    again.settle()
+    with pytest.raises(dpopt.BudgetError):
+        PrivateSteps(**EPOCHS, dim=1, epsilon=0.9, delta=1e-6, ledger=ledger)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (dict(steps=30), "steps="),
+        (dict(epochs=None), "batch_size="),
+        (dict(batch_size=None), "batch_size="),
+        (dict(batch_size=104), "104 of 103"),
+        (dict(batch_size=0), "batch_size"),
+        (dict(epochs=0), "epochs"),
+        (dict(sampling_rate=0.5), "no samples"),
+        (dict(momentum=1.0), "momentum"),
+        (dict(momentum=float("nan")), "momentum"),
+        (dict(cool_down=1.5), "cool_down"),
+        (dict(adjacency="add-remove", public_records=103), "dp-mf"),
+        (dict(epochs=10**9), "steps"),
+    ],
+)
+def test_epochs_that_no_run_can_have_are_refused(wrong, said):
+    with pytest.raises((dpopt.DPUserError, dpopt.PlanError), match=said):
+        PrivateSteps(**EPOCHS | wrong, dim=1, noise_multiplier=1.0)
+    with pytest.raises(dpopt.DPUserError, match="correlated"):
+        PrivateSteps(**PUBLIC, noise_multiplier=1.0, momentum=0.5)

@@ -409,6 +409,13 @@ pub(crate) const LINES: &[Line] = &[
         ..ACCOUNT
     },
     Line {
+        id: "calibrate/allocation",
+        words: "account calibrate allocation",
+        quick: "",
+        peers: Peers::Nobody("no tool here accounts for random allocation under zero-out"),
+        ..ACCOUNT
+    },
+    Line {
         id: "calibrate/banded",
         words: "account calibrate banded",
         quick: "",

@@ -12,7 +12,7 @@ BYTES = 2**27
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps on Poisson samples whose expected size is a public number."""
+    """Steps on Poisson samples whose expected size is a public number, or on slices."""
 
     sampling_rate: float
     steps: int
@@ -27,6 +27,12 @@ class Schedule:
         per_epoch = max(1, -(-records // batch_size))
         steps = count("epochs", epochs, 1) * per_epoch if steps is None else count("steps", steps, 1)
         return cls(rate, steps, per_epoch)
+
+    @classmethod
+    def of_slices(cls, *, records, batch_size, epochs):
+        """Slices of at least so many records, each once in every epoch."""
+        per_epoch = records // batch_size
+        return cls(1.0, count("epochs", epochs, 1) * per_epoch, per_epoch)
 
 
 def chunk_rows(batch_size, records, dim):

@@ -30,6 +30,11 @@ class PrivateSteps:
     each gradient is clipped to. Either ``epsilon`` and ``delta``, or ``noise_multiplier`` (over ``clip`` as in Opacus, unless
     ``noise_over="sensitivity"``). ``sampling_rate=1``: every step reads all records.
 
+    ``epochs`` and ``batch_size`` in place of ``steps``: no samples, but slices of at least as many records, in turn, each once in every epoch,
+    and noise that is correlated over all steps (DP-MF) for steps with this heavy-ball ``momentum``, and sizes that fall on a line over the last
+    share ``cool_down`` of them. ``noise_multiplier`` is then of the whole. Who is in which slice is drawn once, from ``seed`` if it is given, and
+    public. Replace-one or zero-out.
+
     Privacy. Adjacency and cost are stated; the clip is enforced on whatever numbers come in, a row that is not finite counts as zero, and a step
     takes no more rows than were drawn. What is not enforced: row i is a function of the i-th drawn record and of public numbers alone.
     Positions are secret: who is told them may use them for the gradients and nothing else. The mean is post-processed at will.
@@ -41,34 +46,60 @@ class PrivateSteps:
         records,
         dim,
         clip,
-        steps,
+        steps=None,
         adjacency,
         epsilon=None,
         delta=None,
         noise_multiplier=None,
         noise_over="clip",
         sampling_rate=1.0,
+        epochs=None,
+        batch_size=None,
+        momentum=0.0,
+        cool_down=0.0,
+        seed=None,
         public_records=None,
         ledger=None,
         threads=None,
     ):
         factor = _over_clip(adjacency, noise_over)
-        records, dim, steps = count("records", records, 1), count("dim", dim), count("steps", steps)
+        records, dim = count("records", records, 1), count("dim", dim)
         public_records = maybe(count, "public_records", public_records)
         sampling_rate = real("sampling_rate", sampling_rate)
+        correlated = None
+        if (epochs is None) != (batch_size is None) or (epochs is None) == (steps is None):
+            raise DPUserError("give steps=, or epochs= and batch_size= for correlated noise")
+        if epochs is None:
+            steps = count("steps", steps)
+            if momentum or cool_down or seed is not None:
+                raise DPUserError("momentum, cool_down and seed are of correlated noise, with epochs= and batch_size=")
+        else:
+            if sampling_rate != 1.0:
+                raise DPUserError("correlated noise takes no samples: leave sampling_rate= out")
+            epochs, batch_size = count("epochs", epochs, 1), count("batch_size", batch_size, 1)
+            if batch_size > records:
+                raise DPUserError(f"batch_size={batch_size} of {records} records")
+            steps = epochs * (records // batch_size)
+            correlated = (epochs, batch_size, real("momentum", momentum), real("cool_down", cool_down))
         if (epsilon is None) == (noise_multiplier is None):
             raise DPUserError("give epsilon= and delta=, or noise_multiplier=")
         if epsilon is not None:
             if delta is None:
                 raise DPUserError("epsilon= needs delta=")
             noise_multiplier = factor * _calibrated(
-                epsilon=real("epsilon", epsilon), delta=real("delta", delta), adjacency=adjacency, steps=steps, sampling_rate=sampling_rate, noise_over="sensitivity"
+                epsilon=real("epsilon", epsilon),
+                delta=real("delta", delta),
+                adjacency=adjacency,
+                steps=1 if correlated else steps,
+                sampling_rate=sampling_rate,
+                noise_over="sensitivity",
             )
         self.noise_multiplier = real("noise_multiplier", noise_multiplier)
         self.steps = steps
-        self._records = records
         self._delta = delta
         self._left = self.steps
+        # Drawn without a look at records, and told to anybody.
+        self._order = np.random.default_rng(maybe(count, "seed", seed)).permutation(records) if correlated else None
         self._native = _dpopt.Steps(
             records=records,
             public_records=public_records,
@@ -77,11 +108,13 @@ class PrivateSteps:
             noise_multiplier=self.noise_multiplier / factor,
             sampling_rate=sampling_rate,
             steps=steps,
+            correlated=correlated,
             adjacency=adjacency,
             ledger=ledger,
             threads=maybe(count, "threads", threads, 1, 4096),
         )
-        _log.info("reserved %s steps at rate %g with noise multiplier %g under %s adjacency", steps, sampling_rate, self.noise_multiplier, adjacency)
+        how = f"at rate {sampling_rate:g} with noise multiplier" if correlated is None else "in slices with correlated noise of multiplier"
+        _log.info("reserved %s steps %s %g under %s adjacency", steps, how, self.noise_multiplier, adjacency)
 
     def __iter__(self):
         while self._left:
@@ -97,7 +130,10 @@ class PrivateSteps:
         """Positions of the records of the next step, rising."""
         positions = self._native.draw()
         self._left -= 1
-        return np.arange(self._records) if positions is None else positions
+        if isinstance(positions, np.ndarray):
+            return positions
+        start, end = positions
+        return np.arange(start, end) if self._order is None else np.sort(self._order[start:end])
 
     @property
     def left(self):

@@ -42,6 +42,7 @@ def make_private(
     delta=None,
     noise_multiplier=None,
     noise_over="clip",
+    noise="independent",
     public_records=None,
     ledger=None,
     threads=None,
@@ -60,6 +61,8 @@ def make_private(
     loss of any record. Either sees **one record at a time**, as a batch of one. ``batch_size`` of the loader is what a step is expected to read.
     ``epochs`` or ``steps``: all of them are charged here. Either ``epsilon`` and ``delta``, or ``noise_multiplier`` (over ``max_grad_norm``
     as in Opacus, unless ``noise_over="sensitivity"``). Under add-remove the number of records is secret: ``public_records`` stands for it.
+    ``noise="correlated"``: DP-MF, whose batches are not drawn for each step but once and for all, ``batch_size`` records or some more in each,
+    and whose noise is tuned for the momentum of a ``torch.optim.SGD``; ``epochs`` of replace-one or zero-out.
     ``chunk``: rows that are worked out at a time; memory goes with it.
     """
     task = _Task(model, optimizer, data_loader, criterion, loss)
@@ -68,26 +71,41 @@ def make_private(
     if adjacency == "add-remove" and public_records is None:
         raise DPUserError("under add-remove the number of records is secret: give a public one, public_records=")
     public_records = maybe(count, "public_records", public_records, 1)
-    schedule = Schedule.of(records=public_records or records, batch_size=batch_size, epochs=epochs, steps=steps)
+    if noise not in ("independent", "correlated"):
+        raise DPUserError(f"noise= is 'independent' or 'correlated', not {noise!r}")
+    if noise == "correlated":
+        if epochs is None or steps is not None:
+            raise DPUserError("correlated noise is over whole epochs: give epochs=, not steps=")
+        schedule = Schedule.of_slices(records=records, batch_size=min(batch_size, records), epochs=epochs)
+        batches = {"epochs": epochs, "batch_size": min(batch_size, records), "momentum": _momentum(optimizer), "seed": int(torch.randint(2**62, ()))}
+    else:
+        schedule = Schedule.of(records=public_records or records, batch_size=batch_size, epochs=epochs, steps=steps)
+        batches = {"steps": schedule.steps, "sampling_rate": schedule.sampling_rate}
     chunk = chunk_rows(min(batch_size, public_records or records), public_records or records, task.dim) if chunk is None else count("chunk", chunk, 1, 2**20)
     task.try_out(chunk)
     private = PrivateSteps(
         records=records,
         dim=task.dim,
         clip=max_grad_norm,
-        steps=schedule.steps,
+        **batches,
         adjacency=adjacency,
         epsilon=epsilon,
         delta=delta,
         noise_multiplier=noise_multiplier,
         noise_over=noise_over,
-        sampling_rate=schedule.sampling_rate,
         public_records=public_records,
         ledger=ledger,
         threads=threads,
     )
     run = _Run(task, private, schedule, chunk)
     return model, PrivateOptimizer(optimizer, run), PrivateLoader(run)
+
+
+def _momentum(optimizer):
+    """What noise is tuned for; of an optimiser with a state of another kind, as for one without."""
+    found = {group.get("momentum", 0.0) for group in optimizer.param_groups}
+    plain = not any(group.get("dampening") for group in optimizer.param_groups)
+    return found.pop() if isinstance(optimizer, torch.optim.SGD) and len(found) == 1 and plain else 0.0
 
 
 # What is refused, before anything is charged and before each draw.

@@ -27,6 +27,7 @@ def make_private(
     delta: float | None = None,
     noise_multiplier: float | None = None,
     noise_over: Literal["clip", "sensitivity"] = "clip",
+    noise: Literal["independent", "correlated"] = "independent",
     public_records: int | None = None,
     ledger: Ledger | None = None,
     threads: int | None = None,
