@@ -2,15 +2,15 @@
 
 use dpopt::nonconvex::{Budget, DpMfPlan, DpMfSchedule, DpMfSettings, PublicFacts};
 use dpopt::privacy::{
-    Adjacency, Body, Bound, Curator, Delta, Epsilon, Event, NoiseMultiplier, Prefix, Refused,
-    Slice, Which,
+    Adjacency, Body, Bound, Curator, Delta, Epsilon, Event, NoiseMultiplier, PoolError, Prefix,
+    Refused, Slice, Which,
 };
 use dpopt::solver::Batches;
 use pyo3::prelude::*;
 
 use crate::accounting::noise;
 use crate::errors::{self, user};
-use crate::steps::Granted;
+use crate::granted::Granted;
 
 /// What a caller says of them: epochs, least records of a slice, momentum, and the share of the steps over which step sizes fall.
 pub(crate) type Wanted = (u64, u64, f64, f64);
@@ -84,19 +84,22 @@ impl Epochs {
     }
 
     /// Grants the step on the next slice.
-    pub(crate) fn grant(&self, body: Body, curator: &mut Curator) -> Result<Granted, Refused> {
+    pub(crate) fn grant(
+        &self,
+        body: Body,
+        curator: &mut Curator,
+    ) -> Result<Granted<Option<Self>>, Refused> {
         let next = self.period.steps() % (self.slices.len() as u64).max(1);
         let slice = Which::Slice(&self.slices[next as usize]);
         let ticket = self.period.grant(slice, body, curator)?;
-        Ok(Granted::new(ticket, |ticket, sum, state| {
-            let epochs = state.epochs.as_mut();
-            let Some(Epochs {
+        Ok(Granted::new(ticket, |ticket, sum, curator, epochs| {
+            let Some(Self {
                 period, sum: last, ..
             }) = epochs
             else {
-                return Ok(Vec::new());
+                return Err(PoolError::NotOpen.into());
             };
-            let next = period.redeem(ticket, sum, &mut state.curator)?;
+            let next = period.redeem(ticket, sum, curator)?;
             let before = std::mem::replace(last, next);
             Ok(last.iter().zip(before).map(|(x, y)| x - y).collect())
         }))

@@ -6,6 +6,7 @@
 mod accounting;
 mod epochs;
 mod errors;
+mod granted;
 mod groups;
 mod schema;
 mod steps;

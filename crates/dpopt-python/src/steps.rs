@@ -1,14 +1,12 @@
 //! Steps on gradients that Python computes: who is drawn, the clipped sum, the noise and the payment are the curator's.
 
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::sync::{Mutex, TryLockError};
 
 use dpopt::nonconvex::DpMfSchedule;
 use dpopt::privacy::{
     Adjacency, Body, Bound as ClipBound, ClipNorm, Curator, Event, LatticeSum, Ledger as Book,
-    MAX_RECORDS, NoiseMultiplier, PoolError, Positions, Refused, RowBound, SamplingRate, Spend,
-    Ticket, Which,
+    MAX_RECORDS, NoiseMultiplier, PoolError, Refused, RowBound, SamplingRate, Spend, Which,
 };
 use numpy::ndarray::Axis;
 use numpy::{Element, PyArray1, PyReadonlyArray2};
@@ -18,6 +16,7 @@ use pyo3::prelude::*;
 use crate::accounting::{PyEvent, adjacency_of, delta_of, noise};
 use crate::epochs::{self, Epochs, Wanted};
 use crate::errors::{self, user};
+use crate::granted::{Granted, Read};
 use crate::table::Dense;
 use crate::train::Ledger;
 
@@ -45,56 +44,19 @@ enum Releases {
     Correlated(DpMfSchedule),
 }
 
-pub(crate) struct State {
-    pub(crate) curator: Curator,
+struct State {
+    curator: Curator,
     /// Of correlated noise.
-    pub(crate) epochs: Option<Epochs>,
+    epochs: Option<Epochs>,
     step: Option<Step>,
 }
 
 /// A step whose records were drawn, and not all of whose contributions are there.
 struct Step {
-    granted: Granted,
+    granted: Granted<Option<Epochs>>,
     sum: LatticeSum,
     drawn: usize,
     added: usize,
-}
-
-/// A step that may be taken.
-pub(crate) struct Granted {
-    read: Read,
-    denominator: f64,
-    redeem: Redeem,
-}
-
-/// The records of a step.
-enum Read {
-    Range(Range<u64>),
-    Drawn(Vec<i64>),
-}
-
-type Redeem = Box<dyn FnOnce(LatticeSum, &mut State) -> Result<Vec<f64>, Refused> + Send>;
-
-impl Granted {
-    /// What is released of a sum is what `redeem` makes of the ticket.
-    pub(crate) fn new<For: Send + 'static>(
-        ticket: Ticket<For>,
-        redeem: impl FnOnce(Ticket<For>, LatticeSum, &mut State) -> Result<Vec<f64>, Refused>
-        + Send
-        + 'static,
-    ) -> Self {
-        let sample = ticket.sample();
-        Self {
-            read: match sample.positions() {
-                Positions::Range(range) => Read::Range(range),
-                Positions::Drawn(drawn) => {
-                    Read::Drawn(drawn.reveal().iter().map(|&i| i64::from(i)).collect())
-                }
-            },
-            denominator: sample.denominator(),
-            redeem: Box::new(move |sum, state| redeem(ticket, sum, state)),
-        }
-    }
 }
 
 impl Public {
@@ -108,7 +70,7 @@ impl Public {
         })
     }
 
-    fn grant(&self, state: &mut State) -> Result<Granted, Refused> {
+    fn grant(&self, state: &mut State) -> Result<Granted<Option<Epochs>>, Refused> {
         let (body, curator) = (self.body(), &mut state.curator);
         if let Some(epochs) = &state.epochs {
             return epochs.grant(body, curator);
@@ -118,8 +80,8 @@ impl Public {
         };
         let which = rate.map_or(Which::All, Which::Poisson);
         let ticket = curator.grant(which, body, self.bound, noise)?;
-        Ok(Granted::new(ticket, |ticket, sum, state| {
-            state.curator.redeem(ticket, sum)
+        Ok(Granted::new(ticket, |ticket, sum, curator, _| {
+            curator.redeem(ticket, sum)
         }))
     }
 
@@ -343,7 +305,7 @@ impl Steps {
                 redeem,
                 ..
             } = granted;
-            let released = py.detach(|| redeem(sum, state));
+            let released = py.detach(|| redeem(sum, &mut state.curator, &mut state.epochs));
             let mut mean = released.map_err(errors::refused)?;
             mean.iter_mut().for_each(|x| *x /= denominator);
             Ok(PyArray1::from_vec(py, mean))
@@ -358,7 +320,8 @@ impl Steps {
     /// Ends the steps: what was not used goes back to the ledger.
     fn settle(&self) -> PyResult<PyEvent> {
         self.with(|state| {
-            state.step = None;
+            // The slices that were read have paid for later epochs; nobody is to count on them.
+            (state.step, state.epochs) = (None, None);
             state.curator.settle().map(PyEvent).map_err(errors::refused)
         })
     }

@@ -247,6 +247,20 @@ def test_epochs_cost_one_gaussian():
     assert other.noise_multiplier == pytest.approx(2 * private.noise_multiplier, rel=1e-6)
 
 
+def test_nothing_is_released_after_the_end():
+    private = PrivateSteps(**EPOCHS, dim=1, noise_multiplier=1.0)
+    for _ in range(12):
+        private.draw()
+        private.release()
+    private.draw()
+    event = private.settle()
+    assert event == private.guarantee(1e-6).event
+    with pytest.raises(dpopt.DPUserError, match="no step"):
+        private.release()
+    with pytest.raises(dpopt.BudgetError):
+        private.draw()
+
+
 def test_epochs_that_stop_early_have_paid_for_the_slices_that_were_read(tmp_path):
     ledger = dpopt.Ledger(tmp_path / "ledger.jsonl", epsilon=1.0, delta=1e-6, adjacency="zero-out")
     private = PrivateSteps(**EPOCHS, dim=1, epsilon=0.5, delta=1e-6, ledger=ledger)

@@ -54,6 +54,59 @@ def test_a_step_is_that_of_the_closed_form():
         next(iter(loader))
 
 
+def test_correlated_noise_takes_slices_in_turn():
+    x, y, (model, optimizer, loader) = linear(n=65, batch=16, steps=None, epochs=3, noise="correlated")
+    assert len(loader) == 4
+    seen = []
+    for _ in range(3):
+        for sample in loader:
+            inputs, target = (part.numpy() for part in sample.reveal())
+            before = flat(model)
+            optimizer.step()
+            assert np.allclose(flat(model), before - logistic(inputs, target, before).mean(axis=0), atol=1e-3)
+            seen.append(inputs)
+    assert optimizer.steps_left == 0
+    for epoch in (seen[:4], seen[4:8], seen[8:]):
+        assert np.array_equal(np.sort(np.concatenate(epoch), axis=0), np.sort(x, axis=0))
+    assert all(np.array_equal(one, other) for one, other in zip(seen[:8], seen[4:]))
+    with pytest.raises(dpopt.BudgetError, match="12 steps"):
+        next(iter(loader))
+
+
+def test_correlated_noise_is_tuned_for_the_momentum_and_costs_one_gaussian():
+    x, y = (torch.from_numpy(part) for part in classes(60))
+    spread = {}
+    for momentum in (0.0, 0.9):
+        torch.manual_seed(3)
+        model = nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
+        _, private, loader = make_private(
+            model, optimizer, DataLoader(TensorDataset(x, y), batch_size=6), nn.BCEWithLogitsLoss(),
+            max_grad_norm=1.0, adjacency="zero-out", epsilon=2.0, delta=1e-6, epochs=2, noise="correlated",
+        )
+        said = private.guarantee()
+        assert 1.999 < said.epsilon <= 2.0
+        spread[momentum] = said.event
+        for _ in loader:
+            private.step()
+    # The noise is another one, and costs the same.
+    assert dpopt.epsilon(spread[0.0], delta=1e-6, adjacency="zero-out") == dpopt.epsilon(spread[0.9], delta=1e-6, adjacency="zero-out")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (dict(noise="banded"), "'correlated'"),
+        (dict(steps=4), "whole epochs"),
+        (dict(epochs=None, steps=4), "whole epochs"),
+        (dict(adjacency="add-remove", public_records=60), "dp-mf"),
+    ],
+)
+def test_correlated_noise_that_no_run_can_have_is_refused(wrong, said):
+    with pytest.raises((dpopt.DPUserError, dpopt.PlanError), match=said):
+        linear(**{**dict(batch=6, steps=None, epochs=2, noise="correlated"), **wrong})
+
+
 @pytest.mark.parametrize(("adjacency", "size"), [("zero-out", 1.0), ("replace-one", 1.0)])
 def test_noise_has_the_stated_law(adjacency, size):
     residuals = []
