@@ -77,7 +77,7 @@ def make_private(
         if epochs is None or steps is not None:
             raise DPUserError("correlated noise is over whole epochs: give epochs=, not steps=")
         schedule = Schedule.of_slices(records=records, batch_size=min(batch_size, records), epochs=epochs)
-        batches = {"epochs": epochs, "batch_size": min(batch_size, records), "momentum": _momentum(optimizer), "seed": int(torch.randint(2**62, ()))}
+        batches = {"epochs": epochs, "batch_size": min(batch_size, records), "momentum": _momentum(optimizer), "seed": int(torch.randint(2**53, ()))}
     else:
         schedule = Schedule.of(records=public_records or records, batch_size=batch_size, epochs=epochs, steps=steps)
         batches = {"steps": schedule.steps, "sampling_rate": schedule.sampling_rate}
