@@ -4,6 +4,7 @@ use dpopt_accounting::accounting::pld::{self, PldBounds, PldError};
 use dpopt_accounting::{Accountant, AccountingError, Adjacency, Event};
 
 use crate::common::{delta, gaussian, sampled};
+use dpopt_testkit::{is_long, one_in};
 
 fn allocated(noise: f64, steps: u64, times: u64) -> Event {
     Event::RandomAllocation {
@@ -37,9 +38,14 @@ fn call(s: f64, a: f64) -> f64 {
     tail(x - 0.5 * s) - a * tail(x + 0.5 * s)
 }
 
+/// Points of a midpoint rule: seven digits where the noise is half of the clip.
+fn points(t: u32) -> i32 {
+    if t == 2 { 4000 } else { 1600 }
+}
+
 /// `E (S/t - a)_+` by the midpoint rule over all but one of them.
 fn curve(s: f64, t: u32, a: f64) -> f64 {
-    let n = 500;
+    let n = points(t);
     let width = 20.0 / f64::from(n);
     let mut sums = vec![(0.0, 1.0)];
     for _ in 1..t {
@@ -63,26 +69,49 @@ fn curve(s: f64, t: u32, a: f64) -> f64 {
 
 #[test]
 fn few_steps_have_the_curve_of_a_direct_sum() {
-    let mut caught = 0;
-    for (noise, steps) in [(1.0, 2_u32), (3.0, 2), (1.5, 3)] {
-        for eps in [0.05_f64, 0.4] {
-            let s = 1.0 / noise;
-            let remove = curve(s, steps, eps.exp());
-            let add = 1.0 - eps.exp() + eps.exp() * curve(s, steps, (-eps).exp());
-            let truth = remove.max(add);
-            if truth < 1e-9 {
-                continue;
+    against(bounds, holds, |noise, steps, eps| {
+        let s = 1.0 / noise;
+        let remove = curve(s, steps, eps.exp());
+        let add = 1.0 - eps.exp() + eps.exp() * curve(s, steps, (-eps).exp());
+        remove.max(add)
+    });
+}
+
+/// The accountant beside the truth, of whose sums the reference has seven digits, in 24 settings or, in the long form, 200 and more; and
+/// one step more, which must be caught.
+fn against(
+    bounds: impl Fn(&Event, f64) -> PldBounds,
+    holds: impl Fn(PldBounds, f64) -> bool,
+    truth: impl Fn(f64, u32, f64) -> f64,
+) {
+    let mut settings = Vec::new();
+    for noise in [0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0] {
+        for steps in [2, 3] {
+            for eps in [
+                0.01_f64, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0,
+            ] {
+                settings.push((noise, steps, eps));
             }
-            let found = bounds(&allocated(noise, u64::from(steps), 1), eps);
-            assert!(
-                holds(found, truth),
-                "{noise} {steps} {eps} {found:?} {truth}"
-            );
-            let twin = bounds(&allocated(noise, u64::from(steps) + 1, 1), eps);
-            caught += usize::from(!holds(twin, truth));
         }
     }
-    assert!(caught >= 3, "{caught}");
+    let most = settings.len();
+    let mut done = 0;
+    for (noise, steps, eps) in one_in(11, settings) {
+        let truth = truth(noise, steps, eps);
+        if truth < 1e-7 {
+            continue;
+        }
+        let found = bounds(&allocated(noise, u64::from(steps), 1), eps);
+        assert!(
+            holds(found, truth),
+            "{noise} {steps} {eps} {found:?} {truth}"
+        );
+        let twin = bounds(&allocated(noise, u64::from(steps) + 1, 1), eps);
+        assert!(!holds(twin, truth), "{noise} {steps} {eps}");
+        done += 1;
+    }
+    let least = if is_long() { 200 } else { most / 18 };
+    assert!(done >= least, "{done}");
 }
 
 /// Densities on a grid of the plane of all sums of two steps: each record in one of the two.
@@ -315,7 +344,7 @@ fn large_noise_has_an_end() {
 
 /// `E (f(u_1) + ... + f(u_t))_+ / t` with `f(u) = e^{su - s^2/2} - a e^{-su - s^2/2}`, by the midpoint rule over all but one of them.
 fn replaced_curve(s: f64, t: u32, a: f64) -> f64 {
-    let n = 600;
+    let n = points(t);
     let width = 20.0 / f64::from(n);
     let f = |u: f64| (s * u - 0.5 * s * s).exp() - a * (-s * u - 0.5 * s * s).exp();
     let mut sums = vec![(0.0, 1.0)];
@@ -355,26 +384,14 @@ fn replaced(event: &Event, eps: f64) -> PldBounds {
 /// Noise is over twice the clip norm under replace-one, so `s = 1/(2z)`.
 #[test]
 fn few_steps_under_replace_one_have_the_curve_of_a_direct_sum() {
-    let mut caught = 0;
-    for (noise, steps) in [(0.5, 2_u32), (1.0, 2), (3.0, 2), (0.7, 3)] {
-        for eps in [0.0_f64, 0.05, 0.4, 1.5] {
-            let s = 0.5 / noise;
-            let truth = replaced_curve(s, steps, eps.exp());
-            if truth < 1e-9 {
-                continue;
-            }
-            let found = replaced(&allocated(noise, u64::from(steps), 1), eps);
-            let near = |found: PldBounds| {
-                found.lower <= truth
-                    && found.upper >= truth * (1.0 - 1e-7)
-                    && found.upper <= truth * (1.0 + 1e-2)
-            };
-            assert!(near(found), "{noise} {steps} {eps} {found:?} {truth}");
-            let twin = replaced(&allocated(noise, u64::from(steps) + 1, 1), eps);
-            caught += usize::from(!near(twin));
-        }
-    }
-    assert!(caught >= 8, "{caught}");
+    let near = |found: PldBounds, truth: f64| {
+        found.lower <= truth
+            && found.upper >= truth * (1.0 - 1e-7)
+            && found.upper <= truth * (1.0 + 1e-2)
+    };
+    against(replaced, near, |noise, steps, eps| {
+        replaced_curve(0.5 / noise, steps, eps.exp())
+    });
 }
 
 /// Beside draws: five deviations of the estimate, once in 10^6; and between one record that leaves, and one that leaves and one that comes.

@@ -10,11 +10,13 @@ use super::error::PldError;
 use super::points::Points;
 use super::tilted::{Lattice, POINTS};
 
-/// Distance of lattice points over the deviation of f, unless there would be more of them than the second number. Tuned.
+/// Distance of lattice points over the deviation of f, or of its positive part, unless there would be more of them than the second number. Tuned.
 const FINENESS: f64 = 0.02;
 /// Distance of the points of the curve over the deviation of the loss, and how it grows with the loss. Tuned.
 const SPACING: f64 = 0.06;
 const GROWTH: f64 = 0.02;
+/// Most that the logarithm of the curve falls between two points, about: a line between them is then within 3e-3. Tuned.
+const FALL: f64 = 0.16;
 /// Most points of the curve.
 const MOST: usize = 4096;
 /// For the error of `erfc` and of sums of a few terms, relative.
@@ -81,6 +83,14 @@ impl Query {
         (1.0 + self.a * self.a) * expm1(square) - 2.0 * self.a * expm1(-square)
     }
 
+    /// `E f_+^2`.
+    fn positive_square(&self) -> f64 {
+        let (s, zero) = (self.s, self.place(0.0));
+        let grown = exp(s * s);
+        let up = grown * tail(zero - 2.0 * s) - 2.0 * self.a * tail(zero) / grown;
+        up + self.a * self.a * grown * tail(zero + 2.0 * s)
+    }
+
     /// Masses of at least those of f spread to the ends of cells `[i g, (i+1) g]`, which keeps mass and mean; the first i. What is above
     /// `high` counts as 0, what is below `low` as no less than there.
     fn masses(&self, g: f64, low: f64, high: f64) -> (i64, Vec<f64>) {
@@ -114,12 +124,21 @@ impl Query {
     /// An upper bound on `H_a`, with what is beyond P-mass `e^{ln_above}` in a step counted in full.
     fn above(&self, steps: u64, ln_above: f64) -> Result<f64, PldError> {
         let far = (-2.0 * ln_above).max(16.0).sqrt();
-        let (low, high) = (-(self.s + far), self.s + far);
+        let high = self.s + far;
+        let beyond = tail(far) * (1.0 + units(far));
+        if self.value(high) <= 0.0 {
+            return Ok(beyond);
+        }
         let t = steps as f64;
+        // From there on down the sum is negative whatever the others are.
+        let low = self.place((1.0 - t) * self.value(high)).max(-high);
         let spread = sqrt(self.variance());
         let scale = spread * sqrt(t);
         let range = self.value(high) - self.value(low);
-        let g = (FINENESS * spread).max(range / POINTS);
+        // Of few steps it is one that makes the sum positive.
+        let one = sqrt(t * self.positive_square().max(0.0));
+        let fine = one.max(0.25 * spread).min(spread);
+        let g = (FINENESS * fine).max(range / POINTS);
         if !(g < 0.3 * spread) {
             return Err(PldError::TooFine {
                 cells: range / (0.3 * spread),
@@ -130,7 +149,7 @@ impl Query {
         let sum = Lattice { first, masses, g }.positive(steps, scale)?;
         // Ends of cells are good to some units, and so is a.
         let rounding = 1e-14 * (1.0 + self.a) * sum.probability;
-        Ok(sum.mean / t + tail(far) * (1.0 + units(far)) + rounding)
+        Ok(sum.mean / t + beyond + rounding)
     }
 }
 
@@ -149,16 +168,25 @@ pub(super) fn points(noise: f64, steps: u64, ln_above: f64) -> Result<Points, Pl
     let mut epsilon = 0.0;
     while curve.len() < MOST {
         let query = Query { s, a: exp(epsilon) };
-        let value = query.above(steps, ln_above)?.min(1.0);
+        let value = match query.above(steps, ln_above) {
+            Ok(value) => value.min(1.0),
+            // What is left there is infinite loss.
+            Err(_) if !curve.is_empty() => break,
+            Err(error) => return Err(error),
+        };
         // Where nothing but errors is left.
         if curve.last().is_some_and(|last| value > 0.999 * last.1) {
             break;
         }
+        let steepness = curve
+            .last()
+            .map_or(0.0, |last| log(last.1 / value) / (epsilon - last.0));
         curve.push((epsilon, value));
         if value <= 2.0 * exp(ln_above) {
             break;
         }
-        epsilon += SPACING * deviation + GROWTH * epsilon;
+        let by = SPACING * deviation + GROWTH * epsilon;
+        epsilon += by.min(FALL / steepness);
     }
     Ok(Points::through(&curve))
 }
