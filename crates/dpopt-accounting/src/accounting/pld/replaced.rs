@@ -5,12 +5,14 @@
 //! (`docs/privacy/random-allocation.md`). Each a needs a sum of its own: the curve is bounded at points, and by the broken line between.
 
 use libm::{erfc, exp, expm1, log, sqrt};
+use realfft::RealFftPlanner;
 
 use super::error::PldError;
 use super::points::Points;
 use super::tilted::{Lattice, POINTS};
 
-/// Distance of lattice points over the deviation of f, or of its positive part, unless there would be more of them than the second number. Tuned.
+/// Distance of lattice points over the deviation of f, or of its positive part, unless there would be more of them than [`POINTS`]; and of the
+/// places between which the law is spread, over that of u. Tuned.
 const FINENESS: f64 = 0.02;
 /// Distance of the points of the curve over the deviation of the loss, and how it grows with the loss. Tuned.
 const SPACING: f64 = 0.06;
@@ -91,29 +93,29 @@ impl Query {
         up + self.a * self.a * grown * tail(zero + 2.0 * s)
     }
 
-    /// Masses of at least those of f spread to the ends of cells `[i g, (i+1) g]`, which keeps mass and mean; the first i. What is above
+    /// Masses of at least those of f spread to the ends of cells from i g to (i+1) g, or of longer ones, which keeps mass and mean; the first i. What is above
     /// `high` counts as 0, what is below `low` as no less than there.
     fn masses(&self, g: f64, low: f64, high: f64) -> (i64, Vec<f64>) {
         let first = (self.value(low) / g).floor();
         let n = (self.value(high) / g - first).ceil().max(1.0) as usize + 1;
         let mut out = vec![0.0; n + 1];
         let edges = |x: f64| [x, x - self.s, x + self.s].map(Edge::new);
-        let mut from = edges(low);
-        for i in 0..n {
-            if from[0].0 >= high {
-                break;
-            }
+        let (mut i, mut from) = (0, edges(low));
+        while i < n && from[0].0 < high {
+            // Where f is steep, to the ends of several cells at once.
+            let wide = self.value(from[0].0 + FINENESS) / g - first;
+            let end = (wide as usize).clamp(i + 1, n);
             let at = first + i as f64;
-            let to = edges(self.place((at + 1.0) * g).clamp(from[0].0, high));
+            let to = edges(self.place((first + end as f64) * g).clamp(from[0].0, high));
             let (mass, error) = from[0].to(to[0]);
             let (up, up_error) = from[1].to(to[1]);
             let (down, down_error) = from[2].to(to[2]);
-            let share = (up - self.a * down) / g - at * mass;
+            let share = ((up - self.a * down) / g - at * mass) / (end - i) as f64;
             let slack = (up_error + self.a * down_error) / g + (at.abs() + 2.0) * error;
             let right = share.clamp(0.0, mass);
             out[i] += mass - right + slack;
-            out[i + 1] += right + slack;
-            from = to;
+            out[end] += right + slack;
+            (i, from) = (end, to);
         }
         out[1] += tail(-low) * (1.0 + units(low));
         let zero = (-first).clamp(0.0, n as f64) as usize;
@@ -122,7 +124,12 @@ impl Query {
     }
 
     /// An upper bound on `H_a`, with what is beyond P-mass `e^{ln_above}` in a step counted in full.
-    fn above(&self, steps: u64, ln_above: f64) -> Result<f64, PldError> {
+    fn above(
+        &self,
+        steps: u64,
+        ln_above: f64,
+        planner: &mut RealFftPlanner<f64>,
+    ) -> Result<f64, PldError> {
         let far = (-2.0 * ln_above).max(16.0).sqrt();
         let high = self.s + far;
         let beyond = tail(far) * (1.0 + units(far));
@@ -146,7 +153,7 @@ impl Query {
             });
         }
         let (first, masses) = self.masses(g, low, high);
-        let sum = Lattice { first, masses, g }.positive(steps, scale)?;
+        let sum = Lattice { first, masses, g }.positive(steps, scale, planner)?;
         // Ends of cells are good to some units, and so is a.
         let rounding = 1e-14 * (1.0 + self.a) * sum.probability;
         Ok(sum.mean / t + beyond + rounding)
@@ -164,11 +171,12 @@ pub(super) fn points(noise: f64, steps: u64, ln_above: f64) -> Result<Points, Pl
             limit: POINTS,
         });
     }
+    let mut planner = RealFftPlanner::new();
     let mut curve: Vec<(f64, f64)> = Vec::new();
     let mut epsilon = 0.0;
     while curve.len() < MOST {
         let query = Query { s, a: exp(epsilon) };
-        let value = match query.above(steps, ln_above) {
+        let value = match query.above(steps, ln_above, &mut planner) {
             Ok(value) => value.min(1.0),
             // What is left there is infinite loss.
             Err(_) if !curve.is_empty() => break,

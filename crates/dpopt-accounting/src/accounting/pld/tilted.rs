@@ -83,7 +83,12 @@ impl Lattice {
     }
 
     /// Of the sum of `steps` of them, which has a deviation of about `scale`.
-    pub(super) fn positive(&self, steps: u64, scale: f64) -> Result<Positive, PldError> {
+    pub(super) fn positive(
+        &self,
+        steps: u64,
+        scale: f64,
+        planner: &mut RealFftPlanner<f64>,
+    ) -> Result<Positive, PldError> {
         let (t, g) = (steps as f64, self.g);
         let rough = self.rough();
         let l = rough.tilt(t, scale);
@@ -116,7 +121,6 @@ impl Lattice {
                 input[i % size] += tilted;
             }
         }
-        let mut planner = RealFftPlanner::<f64>::new();
         let forward = planner.plan_fft_forward(size);
         let inverse = planner.plan_fft_inverse(size);
         let mut spectrum = forward.make_output_vec();
