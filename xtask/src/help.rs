@@ -54,12 +54,35 @@ usage: cargo xtask <command>
              at which a disk may fill up, 1,900 killed runs
   fuzz PARSER [--seconds N]
              mutants of valid files against a parser: npy, idx, libsvm, csv, schema, draft, parquet
-  help       this text";
+  help       this text; after a command, --help is what that one takes";
 
 /// Prints the commands.
 pub(crate) fn run() -> Result<(), String> {
     println!("{TEXT}");
     Ok(())
+}
+
+/// Prints what one command takes.
+pub(crate) fn of(command: &str) -> Result<(), String> {
+    println!("{}", entry(command).ok_or_else(|| unknown(&[command]))?);
+    Ok(())
+}
+
+/// The lines of one command.
+fn entry(command: &str) -> Option<String> {
+    let name = |line: &'static str| {
+        let first = line.strip_prefix("  ")?.split(' ').next();
+        first.filter(|name| !name.is_empty())
+    };
+    let mut lines = TEXT.lines().skip_while(|line| name(line) != Some(command));
+    let first = lines.next()?;
+    let rest = lines.take_while(|line| name(line).is_none());
+    Some(
+        std::iter::once(first)
+            .chain(rest)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    )
 }
 
 /// The message for a command that does not exist.
@@ -69,12 +92,22 @@ pub(crate) fn unknown(words: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{TEXT, unknown};
+    use super::{TEXT, entry, unknown};
 
     #[test]
     fn an_unknown_command_is_named_and_answered_with_the_list() {
         let message = unknown(&["validat", "now"]);
         assert!(message.contains("`validat now`"));
         assert!(message.contains(TEXT));
+    }
+
+    #[test]
+    fn a_command_is_explained_alone() {
+        let audit = entry("audit").unwrap();
+        assert!(audit.starts_with("  audit [--quick") && audit.ends_with("must be caught"));
+        assert_eq!(audit.lines().count(), 2);
+        assert!(entry("bench").unwrap().contains("--rounds N"));
+        assert_eq!(entry("usage:"), None);
+        assert_eq!(entry(""), None);
     }
 }

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
+        [command, .., "--help" | "-h"] => help::of(command),
         ["validate"] => validate::run(&repository_root()),
         ["bench", options @ ..] => bench::Options::read(options)
             .and_then(|options| bench::run(&repository_root(), &options)),
