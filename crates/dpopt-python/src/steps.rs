@@ -34,6 +34,7 @@ struct Public {
     adjacency: Adjacency,
     bound: ClipBound,
     releases: Releases,
+    steps: u64,
 }
 
 /// How they are made private.
@@ -60,7 +61,8 @@ struct Step {
 }
 
 impl Public {
-    fn event(&self, steps: u64) -> PyResult<Event> {
+    fn event(&self) -> PyResult<Event> {
+        let steps = self.steps;
         Ok(match &self.releases {
             Releases::Independent(noise, Some(rate)) => Event::gaussian(*noise)
                 .poisson_sampled(*rate)
@@ -203,33 +205,35 @@ impl Steps {
             }
             (said, _) => said.unwrap_or(records),
         };
-        if steps == 0 {
-            return Err(user("at least one step"));
-        }
         if public_records == 0 || records.max(public_records) > MAX_RECORDS {
             return Err(user(format!(
                 "{public_records} records; a mean is over one at least, and at most {MAX_RECORDS} are counted"
             )));
         }
         let clip = ClipNorm::new(clip).map_err(errors::unit)?;
-        let releases = match correlated {
+        let (releases, steps) = match correlated {
             Some(wanted) => {
                 let of = (records, dim, adjacency);
-                let schedule = py.detach(|| epochs::schedule(wanted, of, noise_multiplier));
-                Releases::Correlated(schedule?)
+                let schedule = py.detach(|| epochs::schedule(wanted, of, noise_multiplier))?;
+                (Releases::Correlated(schedule), schedule.steps())
             }
             None => {
                 let rate = SamplingRate::new(sampling_rate).map_err(errors::unit)?;
                 let sampled = (sampling_rate < 1.0).then_some(rate);
-                Releases::Independent(noise(noise_multiplier)?, sampled)
+                let releases = Releases::Independent(noise(noise_multiplier)?, sampled);
+                (releases, steps)
             }
         };
+        if steps == 0 {
+            return Err(user("at least one step"));
+        }
         let public = Public {
             records,
             public_records,
             adjacency,
             bound: ClipBound::new(clip, dim).map_err(user)?,
             releases,
+            steps,
         };
         let mut curator = Curator::protected(adjacency)
             .map_err(errors::refused)?
@@ -239,7 +243,7 @@ impl Steps {
             curator = curator.with_ledger(book).map_err(errors::ledger)?;
         }
         curator
-            .reserve(&Spend::Fixed(public.event(steps)?))
+            .reserve(&Spend::Fixed(public.event()?))
             .map_err(errors::refused)?;
         let epochs = match &public.releases {
             Releases::Independent(..) => None,
@@ -310,6 +314,12 @@ impl Steps {
             mean.iter_mut().for_each(|x| *x /= denominator);
             Ok(PyArray1::from_vec(py, mean))
         })
+    }
+
+    /// How many there are.
+    #[getter]
+    fn steps(&self) -> u64 {
+        self.public.steps
     }
 
     /// Whether a step was drawn and not released.

@@ -29,6 +29,16 @@ fn plan(records: u64, settings: DpMfSettings) -> DpMfPlan {
     DpMfPlan::with_settings(&facts(4, records), &budget(1.0), settings, 1 << 20).unwrap()
 }
 
+/// All records of each slice, 12 times.
+fn without_samples() -> DpMfPlan {
+    let sampled = settings(12, 1.0);
+    let settings = DpMfSettings {
+        sampling_rate: None,
+        ..sampled
+    };
+    plan(400, settings)
+}
+
 /// A slice pays for a sample in every cycle: that event is worth the budget, by the accountant that knows the sampled Gaussian exactly, to
 /// within the width of the one that calibrated.
 #[test]
@@ -49,16 +59,7 @@ fn a_slice_pays_for_a_sample_in_every_cycle() {
     assert!((plan.gradients() / 960.0 - 1.0).abs() < 1e-12);
     assert!(plan.accountant().is_some());
     // Less noise than where nobody is left out, for the same number of cycles.
-    let whole = DpMfPlan::with_settings(
-        &facts(4, 400),
-        &budget(1.0),
-        DpMfSettings {
-            sampling_rate: None,
-            ..settings(12, 1.0)
-        },
-        1 << 20,
-    );
-    let whole = whole.unwrap().schedule().noise_multiplier.get() * 12f64.sqrt();
+    let whole = without_samples().schedule().noise_multiplier.get() * 12f64.sqrt();
     assert!(schedule.noise_multiplier.get() < whole);
 }
 
@@ -100,16 +101,7 @@ fn a_slice_pays_for_whole_allocations() {
         limited,
         Err(PlanError::LargestBatchOfSlice { most: 9, .. })
     ));
-    let whole = DpMfPlan::with_settings(
-        &facts(4, 400),
-        &budget(1.0),
-        DpMfSettings {
-            sampling_rate: None,
-            ..settings(12, 1.0)
-        },
-        1 << 20,
-    );
-    let whole = whole.unwrap().with_batches(Batches::Allocated);
+    let whole = without_samples().with_batches(Batches::Allocated);
     assert!(matches!(
         whole,
         Err(PlanError::BadFact {

@@ -36,6 +36,13 @@ fn period(curator: &mut Curator, kind: PrefixKind, apart: u64) -> Result<Prefix,
     curator.prefix(kind, bound(1.0, 1), 6, z(2.0), participation)
 }
 
+/// Each slice once, whole.
+fn period_of_slices(curator: &mut Curator) -> Prefix {
+    let kind = PrefixKind::Independent;
+    let opened = curator.prefix(kind, bound(1.0, 1), 6, z(2.0), Participation::Single);
+    opened.unwrap()
+}
+
 /// Of 20,000 samples of a slice of five each record is in a share Q, to within five deviations (1e-6 for each of five records, two-sided),
 /// no other record ever, and two records are together in a share Q^2, to within five again.
 #[test]
@@ -220,15 +227,7 @@ fn a_period_of_samples_takes_nothing_else_and_no_slice_too_soon() {
     push(&mut period, of(1), ones(), &mut curator).unwrap();
     assert_eq!(curator.spent(), samples(3));
     // Nor does a period of slices take samples.
-    let mut plain = curator
-        .prefix(
-            PrefixKind::Independent,
-            bound(1.0, 1),
-            6,
-            z(2.0),
-            Participation::Single,
-        )
-        .unwrap();
+    let mut plain = period_of_slices(&mut curator);
     assert!(wrong(push(&mut plain, of(0), ones(), &mut curator)));
 }
 
@@ -393,15 +392,7 @@ fn a_period_of_samples_takes_allocations_in_turn() {
         push(&mut period, of(slice), ones(), &mut curator).unwrap();
     }
     assert_eq!(curator.spent(), allocations(1));
-    let mut plain = curator
-        .prefix(
-            PrefixKind::Independent,
-            bound(1.0, 1),
-            6,
-            z(2.0),
-            Participation::Single,
-        )
-        .unwrap();
+    let mut plain = period_of_slices(&mut curator);
     let wrong = push(&mut plain, of(0), ones(), &mut curator);
     assert!(matches!(
         wrong,

@@ -28,12 +28,6 @@ class Schedule:
         steps = count("epochs", epochs, 1) * per_epoch if steps is None else count("steps", steps, 1)
         return cls(rate, steps, per_epoch)
 
-    @classmethod
-    def of_slices(cls, *, records, batch_size, epochs):
-        """Slices of at least so many records, each once in every epoch."""
-        per_epoch = records // batch_size
-        return cls(1.0, count("epochs", epochs, 1) * per_epoch, per_epoch)
-
 
 def chunk_rows(batch_size, records, dim):
     """Rows that are worked out at a time: nearly all samples in one chunk, or in as many of equal size as memory asks for."""

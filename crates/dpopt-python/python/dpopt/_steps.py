@@ -37,7 +37,7 @@ class PrivateSteps:
 
     Privacy. Adjacency and cost are stated; the clip is enforced on whatever numbers come in, a row that is not finite counts as zero, and a step
     takes no more rows than were drawn. What is not enforced: row i is a function of the i-th drawn record and of public numbers alone.
-    Positions are secret: who is told them may use them for the gradients and nothing else. The mean is post-processed at will.
+    Positions that were sampled are secret: who is told them may use them for the gradients and nothing else. The mean is post-processed at will.
     """
 
     def __init__(
@@ -77,9 +77,6 @@ class PrivateSteps:
             if sampling_rate != 1.0:
                 raise DPUserError("correlated noise takes no samples: leave sampling_rate= out")
             epochs, batch_size = count("epochs", epochs, 1), count("batch_size", batch_size, 1)
-            if batch_size > records:
-                raise DPUserError(f"batch_size={batch_size} of {records} records")
-            steps = epochs * (records // batch_size)
             correlated = (epochs, batch_size, real("momentum", momentum), real("cool_down", cool_down))
         if (epsilon is None) == (noise_multiplier is None):
             raise DPUserError("give epsilon= and delta=, or noise_multiplier=")
@@ -90,14 +87,13 @@ class PrivateSteps:
                 epsilon=real("epsilon", epsilon),
                 delta=real("delta", delta),
                 adjacency=adjacency,
+                # Of all epochs together.
                 steps=1 if correlated else steps,
                 sampling_rate=sampling_rate,
                 noise_over="sensitivity",
             )
         self.noise_multiplier = real("noise_multiplier", noise_multiplier)
-        self.steps = steps
         self._delta = delta
-        self._left = self.steps
         # Drawn without a look at records, and told to anybody.
         self._order = np.random.default_rng(maybe(count, "seed", seed)).permutation(records) if correlated else None
         self._native = _dpopt.Steps(
@@ -107,14 +103,15 @@ class PrivateSteps:
             clip=real("clip", clip),
             noise_multiplier=self.noise_multiplier / factor,
             sampling_rate=sampling_rate,
-            steps=steps,
+            steps=steps or 0,
             correlated=correlated,
             adjacency=adjacency,
             ledger=ledger,
             threads=maybe(count, "threads", threads, 1, 4096),
         )
+        self.steps = self._left = self._native.steps
         how = f"at rate {sampling_rate:g} with noise multiplier" if correlated is None else "in slices with correlated noise of multiplier"
-        _log.info("reserved %s steps %s %g under %s adjacency", steps, how, self.noise_multiplier, adjacency)
+        _log.info("reserved %s steps %s %g under %s adjacency", self.steps, how, self.noise_multiplier, adjacency)
 
     def __iter__(self):
         while self._left:

@@ -76,7 +76,7 @@ def make_private(
     if noise == "correlated":
         if epochs is None or steps is not None:
             raise DPUserError("correlated noise is over whole epochs: give epochs=, not steps=")
-        schedule = Schedule.of_slices(records=records, batch_size=min(batch_size, records), epochs=epochs)
+        schedule = None
         batches = {"epochs": epochs, "batch_size": min(batch_size, records), "momentum": _momentum(optimizer), "seed": int(torch.randint(2**53, ()))}
     else:
         schedule = Schedule.of(records=public_records or records, batch_size=batch_size, epochs=epochs, steps=steps)
@@ -97,7 +97,7 @@ def make_private(
         ledger=ledger,
         threads=threads,
     )
-    run = _Run(task, private, schedule, chunk)
+    run = _Run(task, private, schedule or Schedule(1.0, private.steps, private.steps // epochs), chunk)
     return model, PrivateOptimizer(optimizer, run), PrivateLoader(run)
 
 
