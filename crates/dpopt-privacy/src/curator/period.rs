@@ -282,14 +282,14 @@ impl Prefix {
         )?;
         self.broken = false;
         let step = self.terms.bound.step();
-        let released = self.sum.iter().zip(noisy.iter());
-        let mut released: Zeroizing<Vec<i128>> =
-            Zeroizing::new(released.map(|(s, n)| s.wrapping_add(*n)).collect());
+        for (noise, &sum) in noisy.iter_mut().zip(self.sum.iter()) {
+            *noise = noise.wrapping_add(sum);
+        }
         if let Some((seat, number)) = &self.replay {
             let exact = integers.iter().map(|&x| i128::from(x)).collect();
-            *released = seat.step(*number, reads, exact, released.to_vec());
+            *noisy = seat.step(*number, reads, exact, noisy.to_vec());
         }
-        let released = released.iter().map(|&k| of_steps(k, step)).collect();
+        let released = noisy.iter().map(|&k| of_steps(k, step)).collect();
         Ok(curator.noted(released))
     }
 

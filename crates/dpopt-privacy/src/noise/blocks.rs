@@ -11,6 +11,9 @@ use super::stream::{Key, KeyedStream, StreamId};
 /// Draws in one block. Draw `i` of a vector belongs to block `i / BLOCK_DRAWS`.
 pub(crate) const BLOCK_DRAWS: usize = 512;
 
+/// The same as a place in a region.
+const BLOCK_PLACES: u64 = BLOCK_DRAWS as u64;
+
 /// Blocks that a thread takes at a time.
 const BLOCKS_AT_A_TIME: usize = 16;
 
@@ -27,14 +30,10 @@ pub(super) struct BlockSource<'k> {
     words: KeyedStream,
     /// Where the digits of the candidate stand in a region.
     place: u64,
-    /// Open where a digit of `level` stands, at place `next`.
-    digits: Option<Digits>,
-}
-
-struct Digits {
-    stream: KeyedStream,
-    level: usize,
-    next: u64,
+    /// Where the first digits of draws without a refused candidate stand, which are read in order.
+    first: Option<KeyedStream>,
+    /// Where any others do.
+    others: Option<KeyedStream>,
 }
 
 impl<'k> BlockSource<'k> {
@@ -49,7 +48,8 @@ impl<'k> BlockSource<'k> {
             id,
             words: key.open(id),
             place: 0,
-            digits: None,
+            first: None,
+            others: None,
         }
     }
 
@@ -86,30 +86,20 @@ impl BitSource for BlockSource<'_> {
         self.words.word()
     }
 
+    #[inline]
     fn extension(&mut self, level: usize) -> u64 {
-        let place = self.place;
-        let open = self.digits.take();
-        let mut digits = match open {
-            Some(digits) if digits.level == level && digits.next == place => digits,
-            other => {
-                let mut stream = other.map_or_else(|| self.key.open(self.id), |d| d.stream);
-                stream.seek(level as u128 * Self::REGION + u128::from(place));
-                Digits {
-                    stream,
-                    level,
-                    next: place,
-                }
-            }
+        let digits = match (level, self.place) {
+            (1, 0..BLOCK_PLACES) => &mut self.first,
+            _ => &mut self.others,
         };
-        let digit = digits.stream.word();
-        digits.next += 1;
-        self.digits = Some(digits);
-        digit
+        let stream = digits.get_or_insert_with(|| self.key.open(self.id));
+        stream.seek(level as u128 * Self::REGION + u128::from(self.place));
+        stream.word()
     }
 
     #[inline]
     fn refused(&mut self) {
-        self.place += BLOCK_DRAWS as u64;
+        self.place += BLOCK_PLACES;
     }
 }
 
@@ -160,13 +150,31 @@ pub(super) fn over_blocks<T: Send>(
             for (block, places) in places.chunks_mut(BLOCK_DRAWS).enumerate() {
                 // In range, as the last block is.
                 let number = run * BLOCKS_AT_A_TIME + block;
-                let mut source = BlockSource::new(key, id.block(number as u32));
-                for (draw, place) in places.iter_mut().enumerate() {
-                    source.begin(draw as u64);
-                    body(&mut source, number * BLOCK_DRAWS + draw, place);
-                }
+                over_block(
+                    key,
+                    id.block(number as u32),
+                    places,
+                    |source, draw, place| {
+                        body(source, number * BLOCK_DRAWS + draw, place);
+                    },
+                );
             }
         },
     );
     Ok(())
+}
+
+/// Calls `body` for every place of one block with its source and its index in the block.
+#[inline(always)]
+pub(super) fn over_block<T>(
+    key: &Key,
+    id: StreamId,
+    out: &mut [T],
+    mut body: impl FnMut(&mut BlockSource<'_>, usize, &mut T),
+) {
+    let mut source = BlockSource::new(key, id);
+    for (draw, place) in out.iter_mut().enumerate() {
+        source.begin(draw as u64);
+        body(&mut source, draw, place);
+    }
 }

@@ -22,6 +22,8 @@ pub(super) struct ChaCha20 {
     counter: u64,
     /// Words that were read of those that are ready, all of them at first.
     read: usize,
+    /// Whether any are ready.
+    filled: bool,
     /// Words 2p and 2p + 1 of block b, the first in the low half: `ready[p][b]`.
     ready: [[u64; BLOCKS]; BLOCK_WORDS / 2],
 }
@@ -38,16 +40,23 @@ impl ChaCha20 {
             stream,
             counter: 0,
             read: WORDS,
+            filled: false,
             ready: [[0; BLOCKS]; BLOCK_WORDS / 2],
         }
     }
 
-    /// Goes on at this word of 32 bits.
+    /// Goes on at this word of 32 bits. Within the blocks that are ready it costs nothing.
+    #[inline]
     pub(super) fn seek(&mut self, word: u128) {
         // Its 2^64 blocks end where they began.
-        self.counter = (word / BLOCK_WORDS as u128) as u64;
-        self.refill();
-        self.read = (word % BLOCK_WORDS as u128) as usize;
+        let block = (word / BLOCK_WORDS as u128) as u64;
+        let mut ahead = block.wrapping_sub(self.counter.wrapping_sub(BLOCKS as u64));
+        if !self.filled || ahead >= BLOCKS as u64 {
+            self.counter = block;
+            self.refill();
+            ahead = 0;
+        }
+        self.read = ahead as usize * BLOCK_WORDS + (word % BLOCK_WORDS as u128) as usize;
     }
 
     /// The next 32 bits.
@@ -100,6 +109,7 @@ impl ChaCha20 {
     fn refill(&mut self) {
         dispatch(Refill(self));
         self.counter = self.counter.wrapping_add(BLOCKS as u64);
+        self.filled = true;
         self.read = 0;
     }
 

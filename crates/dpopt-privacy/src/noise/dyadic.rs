@@ -4,7 +4,7 @@
 ///
 /// The callers' ranges have no subnormal, negative or infinite numbers: the top bits are the
 /// biased exponent alone, and the leading one of the mantissa is implicit.
-pub(super) fn split(number: f64) -> (u64, i32) {
+pub(crate) fn split(number: f64) -> (u64, i32) {
     let bits = number.to_bits();
     let fraction_bits = f64::MANTISSA_DIGITS - 1;
     let leading = 1_u64 << fraction_bits;

@@ -28,7 +28,7 @@ mod chacha;
 pub(crate) mod digits;
 mod discrete_gaussian;
 mod discrete_laplace;
-mod dyadic;
+pub(crate) mod dyadic;
 mod error;
 mod exponential;
 mod float_gaussian;

@@ -10,7 +10,7 @@
 use dpopt_lanes::Threads;
 
 use super::accept::{Abscissa, HEAD_BITS, Under};
-use super::blocks::{BlockSource, over_blocks};
+use super::blocks::{BlockSource, over_block, over_blocks};
 use super::digits::BitSource;
 use super::error::NoiseError;
 use super::limbs::Limbs;
@@ -151,23 +151,43 @@ pub(crate) fn fill_long(
 ) -> Result<(), NoiseError> {
     let table = Strips::get();
     over_blocks(key, id, threads, out, |source, _, place| {
-        let word = source.word();
-        let (negative, head, digit) = match quick(word, table) {
-            // No digit after the head was looked at yet.
-            Some(head) => (is_negative(word), u128::from(head), source.extension(1)),
-            None => {
-                let mut normal = RealNormal::beyond(word, table, source);
-                let digit = normal.digit(1, source);
-                (normal.negative, normal.head, digit)
-            }
-        };
-        let size = if head >> 62 == 0 {
-            (head << u64::BITS | u128::from(digit)).cast_signed()
-        } else {
-            TOO_LONG
-        };
-        *place = if negative { -size } else { size };
+        *place = long(source, table);
     })
+}
+
+/// The numbers of [`fill_long`] that belong to the one block of `id`, of which there are at most
+/// [`BLOCK_DRAWS`].
+///
+/// # Errors
+/// [`NoiseError::Forked`].
+pub(crate) fn fill_long_block(key: &Key, id: StreamId, out: &mut [i128]) -> Result<(), NoiseError> {
+    key.check_process()?;
+    let table = Strips::get();
+    over_block(key, id, out, |source, _, place| {
+        *place = long(source, table)
+    });
+    Ok(())
+}
+
+/// The next number of [`fill_long`].
+#[inline(always)]
+fn long(source: &mut BlockSource<'_>, table: &Strips) -> i128 {
+    let word = source.word();
+    let (negative, head, digit) = match quick(word, table) {
+        // No digit after the head was looked at yet.
+        Some(head) => (is_negative(word), u128::from(head), source.extension(1)),
+        None => {
+            let mut normal = RealNormal::beyond(word, table, source);
+            let digit = normal.digit(1, source);
+            (normal.negative, normal.head, digit)
+        }
+    };
+    let size = if head >> 62 == 0 {
+        (head << u64::BITS | u128::from(digit)).cast_signed()
+    } else {
+        TOO_LONG
+    };
+    if negative { -size } else { size }
 }
 
 /// Draw `index` of [`fill_long`] again, with `bits` digits after the point.

@@ -76,18 +76,59 @@ impl Recurrence {
     }
 }
 
+/// Coordinates whose words stand together: as many as fill a line of a cache.
+const TILE: usize = 8;
+
+/// Coordinates that are averaged together: as many as have their sums in registers.
+const ABREAST: usize = 2;
+
 /// The noise of one block of coordinates.
 pub(super) struct Correlated {
     /// The last Z's, the newest at the back.
-    recent: VecDeque<Words>,
+    recent: VecDeque<Row>,
     /// Whether a number left its range; nothing here is known to be right from then on.
     overflowed: bool,
 }
 
-/// Integers below 2^127 in size, high and low words apart.
-struct Words {
-    high: Zeroizing<Vec<i64>>,
-    low: Zeroizing<Vec<u64>>,
+/// Integers of at most 2^126 in size, high and low words apart, by tiles.
+struct Row {
+    high: Zeroizing<Vec<[i64; TILE]>>,
+    low: Zeroizing<Vec<[u64; TILE]>>,
+}
+
+impl Row {
+    fn zeros(tiles: usize) -> Self {
+        Self {
+            high: Zeroizing::new(vec![[0; TILE]; tiles]),
+            low: Zeroizing::new(vec![[0; TILE]; tiles]),
+        }
+    }
+}
+
+/// The sums of products of decrements with the high and the low words of a coordinate.
+///
+/// The d's sum to at most 2^52: the sums stay below 2^115 and 2^116, and nothing wraps around.
+#[derive(Clone, Copy)]
+struct Average {
+    high: i128,
+    low: u128,
+}
+
+impl Average {
+    #[inline(always)]
+    fn add(&mut self, d: u64, high: i64, low: u64) {
+        let product = i128::from(d.cast_signed()).wrapping_mul(i128::from(high));
+        self.high = self.high.wrapping_add(product);
+        let product = u128::from(d).wrapping_mul(u128::from(low));
+        self.low = self.low.wrapping_add(product);
+    }
+
+    /// (high 2^64 + low) / 2^52, to nearest: the first part is a whole number.
+    #[inline(always)]
+    fn get(self) -> i128 {
+        let low = (self.low + (1 << (COEFFICIENT_BITS - 1))) >> COEFFICIENT_BITS;
+        (self.high << (64 - COEFFICIENT_BITS)) + low.cast_signed()
+    }
 }
 
 impl Correlated {
@@ -108,78 +149,117 @@ impl Correlated {
         scale: Scale,
         out: &mut [i128],
     ) -> Vec<usize> {
-        let mut high = Zeroizing::new(vec![0_i128; w.len()]);
-        let mut low = Zeroizing::new(vec![0_u128; w.len()]);
-        for (&d, row) in recurrence.decrements.iter().zip(self.recent.iter().rev()) {
-            // The d's sum to at most 2^52: what is added up stays below 2^115 and 2^116, and
-            // nothing wraps around.
-            let signed = i128::from(d.cast_signed());
-            for (sum, &z) in high.iter_mut().zip(row.high.iter()) {
-                *sum = sum.wrapping_add(signed.wrapping_mul(i128::from(z)));
+        let decrements = &recurrence.decrements;
+        let full = self.recent.len() == decrements.len();
+        let oldest = full.then(|| self.recent.pop_front()).flatten();
+        // The new row takes the place of the oldest, which is zero as long as there is none.
+        let mut row = oldest.unwrap_or_else(|| Row::zeros(w.len().div_ceil(TILE)));
+        let last = decrements.get(self.recent.len()).copied().unwrap_or(0);
+        let rounding = Rounding::new(error, recurrence.fraction_bits, scale);
+        let earlier: Vec<(u64, &Row)> = decrements
+            .iter()
+            .copied()
+            .zip(self.recent.iter().rev())
+            .collect();
+        let mut undecided = Vec::new();
+        for (tile, (w, out)) in w.chunks(TILE).zip(out.chunks_mut(TILE)).enumerate() {
+            let mut averages = [0; TILE];
+            for (part, averages) in averages.as_chunks_mut::<ABREAST>().0.iter_mut().enumerate() {
+                let mut sums = [Average { high: 0, low: 0 }; ABREAST];
+                let mut add = |d, row: &Row| {
+                    let (high, low) = (&row.high[tile], &row.low[tile]);
+                    for (i, sum) in sums.iter_mut().enumerate() {
+                        let place = part * ABREAST + i;
+                        sum.add(d, high[place], low[place]);
+                    }
+                };
+                earlier.iter().for_each(|&(d, row)| add(d, row));
+                add(last, &row);
+                *averages = sums.map(Average::get);
             }
-            let unsigned = u128::from(d);
-            for (sum, &z) in low.iter_mut().zip(row.low.iter()) {
-                *sum = sum.wrapping_add(unsigned.wrapping_mul(u128::from(z)));
+            for (i, (&w, out)) in w.iter().zip(out).enumerate() {
+                // Both are at most 2^126 and a little in size.
+                let next = w + averages[i];
+                self.overflowed |= is_large(w) || is_large(next);
+                let z = if is_large(next) { 0 } else { next };
+                (row.high[tile][i], row.low[tile][i]) = ((z >> 64) as i64, z as u64);
+                match rounding.round(z) {
+                    Some(rounded) => *out = rounded,
+                    None => undecided.push(tile * TILE + i),
+                }
             }
         }
-        let mut z = Zeroizing::new(w.to_vec());
-        for (z, (&high, &low)) in z.iter_mut().zip(high.iter().zip(low.iter())) {
-            // (high 2^64 + low) / 2^52, to nearest: the first part is a whole number.
-            let low = (low + (1 << (COEFFICIENT_BITS - 1))) >> COEFFICIENT_BITS;
-            let average = (high << (64 - COEFFICIENT_BITS)) + low.cast_signed();
-            // Both are at most 2^126 and a little in size.
-            let next = *z + average;
-            let limit = normals::TOO_LARGE;
-            self.overflowed |= z.abs() >= limit || next.abs() >= limit;
-            *z = next.clamp(-limit, limit);
+        if !decrements.is_empty() {
+            self.recent.push_back(row);
         }
-        let undecided = if self.overflowed {
-            (0..z.len()).collect()
-        } else {
-            round_all(&z, error, recurrence.fraction_bits, scale, out)
-        };
-        if self.recent.len() == recurrence.decrements.len() {
-            self.recent.pop_front();
-        }
-        if !recurrence.decrements.is_empty() {
-            self.recent.push_back(Words {
-                high: Zeroizing::new(z.iter().map(|z| (z >> 64) as i64).collect()),
-                low: Zeroizing::new(z.iter().map(|&z| z as u64).collect()),
-            });
+        if self.overflowed {
+            return (0..w.len()).collect();
         }
         undecided
     }
 }
 
-/// round(s z 2^-bits) into `out` where it is the same all over z ± error; the other places.
-fn round_all(z: &[i128], error: u64, bits: u32, scale: Scale, out: &mut [i128]) -> Vec<usize> {
-    let error = i128::from(error);
-    let mantissa = i128::from(scale.mantissa);
-    let exponent = i64::from(scale.exponent);
-    // Of the high words: below 2^63 in size, times a mantissa below 2^53, and the half of a shift
-    // of at most 124 stay within 2^126.
-    let shift = i64::from(bits) - 64 - exponent;
-    let quick = (1..=124).contains(&shift);
-    let digits = (i64::from(bits) > exponent).then_some(u64::from(bits));
-    let mut undecided = Vec::new();
-    for (place, (out, &z)) in out.iter_mut().zip(z).enumerate() {
-        if quick {
-            let half = 1_i128 << (shift - 1);
-            let low = (((z - error) >> 64) * mantissa + half) >> shift;
-            let high = ((((z + error) >> 64) + 1) * mantissa + half) >> shift;
-            *out = low;
-            if low == high {
-                continue;
-            }
-        }
-        match digits
-            .map(|digits| [z - error, z + error].map(|z| exact::round_scaled(z, scale, digits)))
-        {
-            Some([low, high]) if low == high => *out = low,
-            _ => undecided.push(place),
+/// Whether it is 2^126 or more in size, as far as the high word tells.
+#[inline(always)]
+fn is_large(z: i128) -> bool {
+    const LIMIT: u64 = (normals::TOO_LARGE >> 64) as u64;
+    ((z >> 64) as i64).unsigned_abs() >= LIMIT
+}
+
+/// round(s z 2^-bits) where it is the same all over z ± error.
+///
+/// With M = mantissa · 2^10 < 2^63 and v the high word of z, h = ⌊v M / 2^64⌋ is s v in units of
+/// 2^-shift steps, rounded down. As z ± error lies in [v − 1, v + 2] · 2^64, what is to be rounded lies
+/// in [h − 1, h + 2] units: (v − 1) M and (v + 2) M are less than half a unit below and one above v M.
+#[derive(Clone, Copy)]
+struct Rounding {
+    error: i128,
+    digits: u32,
+    scale: Scale,
+    multiplier: i64,
+    /// At most 58, since an exponent is at least −57; none where a step has fewer than 8 units.
+    shift: Option<u32>,
+}
+
+impl Rounding {
+    fn new(error: u64, digits: u32, scale: Scale) -> Self {
+        let shift = i64::from(digits) - 64 - i64::from(scale.exponent) - 54;
+        Self {
+            error: i128::from(error),
+            digits,
+            scale,
+            multiplier: (scale.mantissa << 10).cast_signed(),
+            shift: u32::try_from(shift)
+                .ok()
+                .filter(|shift| (3..=58).contains(shift)),
         }
     }
-    undecided
+
+    #[inline(always)]
+    fn round(&self, z: i128) -> Option<i128> {
+        let high = (z >> 64) as i64;
+        let units = ((i128::from(high) * i128::from(self.multiplier)) >> 64) as i64;
+        if let Some(shift) = self.shift {
+            // Below 2^62 and 2^57 in size.
+            let low = units - 1 + (1 << (shift - 1));
+            let part = low & ((1 << shift) - 1);
+            if part < (1 << shift) - 3 {
+                return Some(i128::from(low >> shift));
+            }
+        }
+        self.round_in_full(z)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn round_in_full(&self, z: i128) -> Option<i128> {
+        if i64::from(self.digits) <= i64::from(self.scale.exponent) {
+            return None;
+        }
+        let [low, high] = [z - self.error, z + self.error]
+            .map(|z| exact::round_scaled(z, self.scale, u64::from(self.digits)));
+        (low == high).then_some(low)
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::normals::{self, Digits};
 use super::toeplitz::COEFFICIENT_BITS;
-use crate::noise::{Key, NoiseError, StreamId};
+use crate::noise::{Key, NoiseError, StreamId, dyadic};
 
 /// A positive scale as the exact number that an `f64` is: `mantissa · 2^exponent`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,13 +22,8 @@ pub(super) struct Scale {
 impl Scale {
     /// The parts of a normal positive number.
     pub(super) fn new(scale: f64) -> Self {
-        let bits = scale.to_bits();
-        let fraction_bits = f64::MANTISSA_DIGITS - 1;
-        let leading = 1_u64 << fraction_bits;
-        Self {
-            mantissa: leading | (bits & (leading - 1)),
-            exponent: (bits >> fraction_bits & 0x7ff) as i32 - (1023 + fraction_bits as i32),
-        }
+        let (mantissa, exponent) = dyadic::split(scale);
+        Self { mantissa, exponent }
     }
 }
 

@@ -1,8 +1,6 @@
 //! Exact rounding of correlated noise: forced ties, extreme scales, and an evaluation with more
 //! digits that shares no code with the product but the drawn normals.
 
-use dpopt_lanes::Threads;
-
 use super::correlated::{Correlated, Recurrence};
 use super::exact::{self, Response, Scale, Source};
 use super::normals;
@@ -31,7 +29,7 @@ fn run(key: &Key, factor: &Factor, len: usize, bits: u32, scale: f64) -> (Vec<Ve
         .map(|t| {
             let error = recurrence.advance();
             let mut w = vec![0; DIM];
-            normals::fill(key, steps[t - 1], bits, &Threads::one(), &mut w).unwrap();
+            normals::fill(key, steps[t - 1], bits, &mut w).unwrap();
             let mut out = vec![0; DIM];
             for index in block.next(&w, &recurrence, error, scale, &mut out) {
                 let source = Source {
@@ -149,7 +147,7 @@ fn a_twin_that_does_not_refine_differs() {
     for (t, id) in steps(30).into_iter().enumerate() {
         let error = recurrence.advance();
         let mut w = vec![0; DIM];
-        normals::fill(&key, id, 30, &Threads::one(), &mut w).unwrap();
+        normals::fill(&key, id, 30, &mut w).unwrap();
         let mut out = vec![0; DIM];
         let _ = block.next(&w, &recurrence, error, Scale::new(scale), &mut out);
         differs += out.iter().zip(&exact[t]).filter(|(a, b)| a != b).count();

@@ -3,7 +3,6 @@
 //! Every digit is a function of the key, the step's stream and the coordinate: nothing needs to be
 //! stored to get the same number again.
 
-use dpopt_lanes::Threads;
 use zeroize::Zeroizing;
 
 use crate::noise::real;
@@ -16,18 +15,12 @@ pub(super) const MAX_BITS: u32 = real::LONG_BITS;
 pub(super) const TOO_LARGE: i128 = real::TOO_LONG;
 
 /// Fills `out` with `⌊|w| 2^bits⌋` and the sign of w: within one unit of `w 2^bits`, for `bits` up
-/// to [`MAX_BITS`]; where |w| is 128 or more, ±[`TOO_LARGE`].
+/// to [`MAX_BITS`]; where |w| is 128 or more, ±[`TOO_LARGE`]. They are those of one block of coordinates.
 ///
 /// # Errors
-/// Depend on the length and on the process only.
-pub(super) fn fill(
-    key: &Key,
-    id: StreamId,
-    bits: u32,
-    threads: &Threads,
-    out: &mut [i128],
-) -> Result<(), NoiseError> {
-    real::fill_long(key, id, threads, out)?;
+/// Depend on the process only.
+pub(super) fn fill(key: &Key, id: StreamId, bits: u32, out: &mut [i128]) -> Result<(), NoiseError> {
+    real::fill_long_block(key, id, out)?;
     let shift = MAX_BITS.saturating_sub(bits);
     if shift > 0 {
         for place in out {
@@ -74,10 +67,9 @@ pub(super) fn refine(
 mod tests {
     use std::collections::HashSet;
 
+    use super::super::blocks::BLOCK;
     use super::*;
     use crate::noise::{Purpose, ReplayKeyForTests};
-
-    const ONE: &Threads = &Threads::one();
 
     #[test]
     fn refining_gives_the_same_number_to_more_digits() {
@@ -86,7 +78,10 @@ mod tests {
         let id = StreamId::new(Purpose::Noise, 9);
         for bits in [0, 10, 64, MAX_BITS] {
             let mut values = vec![0; 600];
-            fill(key, id, bits, ONE, &mut values).unwrap();
+            for (block, values) in values.chunks_mut(BLOCK).enumerate() {
+                let id = id.with_block(block as u32).unwrap();
+                fill(key, id, bits, values).unwrap();
+            }
             for (index, &value) in values.iter().enumerate() {
                 let short = refine(key, id, index, 1).unwrap();
                 let long = refine(key, id, index, 4).unwrap();

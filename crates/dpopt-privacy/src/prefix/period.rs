@@ -85,23 +85,19 @@ impl PeriodNoise {
                 response,
                 scale,
             } => {
-                let mut w = Zeroizing::new(vec![0_i128; out.len()]);
-                normals::fill(key, id, recurrence.fraction_bits(), threads, &mut w)?;
+                key.check_release(id, out.len())?;
                 let error = recurrence.advance();
                 let mut open: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
                 {
                     let recurrence = &*recurrence;
-                    let blocks = blocks
-                        .iter_mut()
-                        .zip(w.chunks(BLOCK))
-                        .zip(out.chunks_mut(BLOCK))
-                        .zip(&mut open)
-                        .collect();
-                    type Part<'a> = (
-                        ((&'a mut Correlated, &'a [i128]), &'a mut [i128]),
-                        &'a mut Vec<usize>,
-                    );
-                    over_blocks(threads, blocks, |_, (((block, w), out), open): Part<'_>| {
+                    let places = out.chunks_mut(BLOCK).zip(&mut open);
+                    let blocks = blocks.iter_mut().zip(places).collect();
+                    type Part<'a> = (&'a mut Correlated, (&'a mut [i128], &'a mut Vec<usize>));
+                    over_blocks(threads, blocks, |number, (block, (out, open)): Part<'_>| {
+                        let mut w = Zeroizing::new([0; BLOCK]);
+                        let w = &mut w[..out.len()];
+                        let id = id.with_block(number)?;
+                        normals::fill(key, id, recurrence.fraction_bits(), w)?;
                         *open = block.next(w, recurrence, error, *scale, out);
                         Ok(())
                     })?;
