@@ -15,16 +15,16 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads `[--quick|--full] [--only NAME] [--json FILE]`.
+    /// Reads `[--brief|--quick|--full] [--only NAME] [--json FILE]`.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut depth = None;
         let mut options = Self::default();
         let mut words = words.iter();
         while let Some(&word) = words.next() {
             match word {
-                "--quick" | "--full" => {
+                "--brief" | "--quick" | "--full" => {
                     if depth.replace(word).is_some_and(|before| before != word) {
-                        return Err("audit takes --quick or --full, not both".to_owned());
+                        return Err("audit takes one of --brief, --quick and --full".to_owned());
                     }
                     options.words.push(word.to_owned());
                 }

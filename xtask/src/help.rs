@@ -33,8 +33,9 @@ usage: cargo xtask <command>
                [--memory-gib G] [--list]
              every rate that theory promises, measured, with broken twins that must be caught; with --brief, as CI runs
              it, the first of each group and its first twin; with --out a page of plots, and an interrupted run goes on
-  audit [--quick|--full] [--only NAME] [--json FILE]
-             attacks on every mechanism and solver, and on broken twins that must be caught
+  audit [--brief|--quick|--full] [--only NAME] [--json FILE]
+             attacks on every mechanism and solver, and on broken twins that must be caught; with --brief, as CI runs it,
+             fewer runs of those that are expected to hold
   groups DIR objectives on the files train.csv.gz and test.csv.gz in DIR, by the command itself, as Markdown
              (docs/measured/groups.md)
   exports VENV

@@ -5,8 +5,9 @@ use std::sync::{Mutex, TryLockError};
 
 use dpopt::nonconvex::DpMfSchedule;
 use dpopt::privacy::{
-    Adjacency, Body, Bound as ClipBound, ClipNorm, Curator, Event, LatticeSum, Ledger as Book,
-    MAX_RECORDS, NoiseMultiplier, PoolError, Refused, RowBound, SamplingRate, Spend, Which,
+    Adjacency, Body, Bound as ClipBound, ClipNorm, Curator, Event, Factors, LatticeSum,
+    Ledger as Book, MAX_RECORDS, NoiseMultiplier, OuterWork, PoolError, Refused, RowBound,
+    SamplingRate, Spend, Which,
 };
 use numpy::ndarray::Axis;
 use numpy::{Element, PyArray1, PyReadonlyArray2};
@@ -56,6 +57,7 @@ struct State {
 struct Step {
     granted: Granted<Option<Epochs>>,
     sum: LatticeSum,
+    work: OuterWork,
     drawn: usize,
     added: usize,
 }
@@ -94,9 +96,11 @@ impl Public {
 
 /// Rows that are copied at a time.
 const BLOCK: usize = 64;
+/// The same of factors: as many as one product of matrices adds up.
+const PRODUCTS: usize = 128;
 
 impl Step {
-    /// Each block is copied before it is measured and added: another thread may write to the array meanwhile, and a row whose bound was
+    /// Each block is copied before it is measured and added, of factors too: another thread may write to the array meanwhile, and a row whose bound was
     /// measured before that would come in longer.
     fn add<T: Element + Copy + Send + Sync>(
         &mut self,
@@ -114,12 +118,7 @@ impl Step {
                 "gradients of {columns} numbers, and the point has {dim}"
             )));
         }
-        // How many were drawn is secret.
-        if count > self.drawn - self.added {
-            return Err(user(
-                "more gradients than records that were drawn: a record contributes once",
-            ));
-        }
+        self.check_room(count)?;
         let mut block: Vec<T> = Vec::with_capacity(BLOCK.min(count) * dim);
         for part in rows.axis_chunks_iter(Axis(0), BLOCK) {
             block.clear();
@@ -131,6 +130,66 @@ impl Step {
             });
         }
         self.added += count;
+        Ok(())
+    }
+
+    /// The same for gradients that are outer products, layer by layer.
+    fn add_products(
+        &mut self,
+        py: Python<'_>,
+        factors: &[[Dense<'_>; 2]],
+        dim: usize,
+    ) -> PyResult<()> {
+        let shapes: Vec<_> = factors.as_flattened().iter().map(Dense::dim).collect();
+        let count = shapes.first().map_or(0, |(rows, _)| *rows);
+        if shapes.iter().any(|(rows, _)| *rows != count) {
+            return Err(user("factors have one row for each record, all of them"));
+        }
+        if shapes.iter().any(|(_, columns)| *columns == 0) {
+            return Err(user("a factor has no columns"));
+        }
+        let pairs = shapes.as_chunks::<2>().0;
+        let entries = pairs.iter().try_fold(0_usize, |sum, [left, right]| {
+            sum.checked_add(left.1.checked_mul(right.1)?)
+        });
+        if entries != Some(dim) {
+            return Err(user(format!(
+                "products are not of {dim} numbers together, as the point is"
+            )));
+        }
+        self.check_room(count)?;
+        let mut copies = vec![Vec::new(); shapes.len()];
+        for start in (0..count).step_by(PRODUCTS) {
+            let rows = start..count.min(start + PRODUCTS);
+            for (copy, side) in copies.iter_mut().zip(factors.as_flattened()) {
+                side.copy(rows.clone(), copy);
+            }
+            let layers: Vec<Factors<'_>> = copies
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .zip(pairs)
+                .map(|([left, right], shape)| Factors {
+                    left,
+                    left_len: shape[0].1,
+                    right,
+                    right_len: shape[1].1,
+                })
+                .collect();
+            let (sum, work) = (&mut self.sum, &mut self.work);
+            py.detach(|| sum.add_outer_products(rows.len(), &layers, work));
+        }
+        self.added += count;
+        Ok(())
+    }
+
+    fn check_room(&self, count: usize) -> PyResult<()> {
+        // How many were drawn is secret.
+        if count > self.drawn - self.added {
+            return Err(user(
+                "more gradients than records that were drawn: a record contributes once",
+            ));
+        }
         Ok(())
     }
 }
@@ -280,6 +339,7 @@ impl Steps {
             state.step = Some(Step {
                 granted,
                 sum: LatticeSum::new(self.public.bound),
+                work: OuterWork::new(),
                 drawn,
                 added: 0,
             });
@@ -296,6 +356,14 @@ impl Steps {
                 Dense::Double(rows) => step.add(py, rows, dim),
                 Dense::Single(rows) => step.add(py, rows, dim),
             }
+        })
+    }
+
+    /// Adds gradients that are outer products: of each layer a factor on the left and one on the right, a row for each drawn record in turn.
+    fn add_products(&self, py: Python<'_>, factors: Vec<[Dense<'_>; 2]>) -> PyResult<()> {
+        self.with(|state| {
+            let step = state.step.as_mut().ok_or_else(no_step)?;
+            step.add_products(py, &factors, self.public.bound.dim())
         })
     }
 

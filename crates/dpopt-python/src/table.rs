@@ -1,8 +1,11 @@
 //! Records on their way from Python: copied once, into the form that passes read.
 
+use std::ops::Range;
+
 use dpopt::linalg::{Design, DesignError};
 use dpopt::oracle::PrivateData;
 use dpopt::privacy::{Adjacency, ClipNorm};
+use numpy::ndarray::{Axis, Slice};
 use numpy::{Element, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
@@ -72,6 +75,29 @@ pub(crate) enum Dense<'py> {
     Double(PyReadonlyArray2<'py, f64>),
     /// Single precision.
     Single(PyReadonlyArray2<'py, f32>),
+}
+
+impl Dense<'_> {
+    /// Rows and columns.
+    pub(crate) fn dim(&self) -> (usize, usize) {
+        match self {
+            Self::Double(rows) => rows.as_array().dim(),
+            Self::Single(rows) => rows.as_array().dim(),
+        }
+    }
+
+    /// Some of the rows, in double precision, in the place of what was there.
+    pub(crate) fn copy(&self, rows: Range<usize>, to: &mut Vec<f64>) {
+        let part = Slice::from(rows);
+        to.clear();
+        match self {
+            Self::Double(rows) => to.extend(rows.as_array().slice_axis(Axis(0), part)),
+            Self::Single(rows) => {
+                let rows = rows.as_array();
+                to.extend(rows.slice_axis(Axis(0), part).iter().map(|&x| f64::from(x)));
+            }
+        }
+    }
 }
 
 impl Table {

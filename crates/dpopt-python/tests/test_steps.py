@@ -33,6 +33,61 @@ def test_a_release_is_the_clipped_mean_with_noise_of_the_stated_size():
     assert said.event == Event.gaussian(1.5).repeated(3) and said.adjacency == "replace-one"
 
 
+def test_outer_products_are_the_rows_that_they_stand_for():
+    rng = np.random.default_rng(0)
+    settings = dict(records=50, dim=12 * 21 + 30, clip=1.0, steps=1, adjacency="zero-out", noise_multiplier=1e-6)
+    factors = [(rng.normal(size=(50, 12)), rng.normal(size=(50, 21))), (np.ones((50, 1)), rng.normal(size=(50, 30)).astype(np.float32))]
+    for pair in factors:
+        pair[0][:] *= rng.uniform(0, 0.1, (50, 1))
+    rows = np.concatenate([np.einsum("rm,rn->rmn", *pair).reshape(50, -1) for pair in factors], axis=1)
+    assert np.linalg.norm(rows, axis=1).min() < 1 < np.linalg.norm(rows, axis=1).max()
+    found = []
+    for by_factors in (True, False):
+        private = PrivateSteps(**settings)
+        private.draw()
+        for part in (slice(0, 20), slice(20, 50)):
+            if by_factors:
+                private.add_products((np.asfortranarray(left[part]), right[part]) for left, right in factors)
+            else:
+                private.add(rows[part])
+        found.append(private.release())
+    # At most dim**0.25 / 2**14.5 of the clip for a record, and these lie every which way.
+    assert np.linalg.norm(found[0] - found[1]) < 282**0.25 / 2**14.5
+
+
+def test_no_outer_product_is_longer_than_the_clip():
+    left = np.array([[1e200, 0], [np.nan, 1], [np.inf, 0], [0.5, 0], [0, 0]])
+    right = np.array([[1e100, 0, 0], [1, 1, 1], [0, 1, 0], [0, 0, 0.5], [np.nan, 1, 1]])
+    private = PrivateSteps(records=5, dim=6, clip=1.0, steps=1, adjacency="zero-out", noise_multiplier=1e-6, noise_over="sensitivity")
+    private.draw()
+    private.add_products([(left, right)])
+    # The longest is cut to a little less than the clip.
+    assert np.allclose(private.release() * 5, [1, 0, 0.25, 0, 0, 0], atol=2e-4)
+
+
+def test_outer_products_of_another_shape_are_refused():
+    private = PrivateSteps(**PUBLIC, noise_multiplier=1.0)
+    private.draw()
+    some = np.ones((50, 20))
+    for wrong in [
+        [],
+        [(some, np.ones((50, 19)))],
+        [(some, np.ones((49, 20)))],
+        [(some, some), (some, some)],
+        [(some, some), (some, np.ones((50, 0)))],
+        [(np.ones((51, 20)), np.ones((51, 20)))],
+        [(np.ones(20), some)],
+        [(np.ones((0, 2**40)), np.ones((0, 2**40)))],
+    ]:
+        with pytest.raises(dpopt.DPUserError):
+            private.add_products(wrong)
+    # The step is still there, and has room for all.
+    private.add_products([(some, some)])
+    with pytest.raises(dpopt.DPUserError, match="contributes once"):
+        private.add_products([(some[:1], some[:1])])
+    private.release()
+
+
 def test_nothing_makes_a_record_longer():
     private = PrivateSteps(records=4, dim=2, clip=1.0, steps=1, adjacency="zero-out", noise_multiplier=1e-6, noise_over="sensitivity")
     private.draw()

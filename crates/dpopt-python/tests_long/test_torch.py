@@ -29,8 +29,8 @@ def linear(n=60, batch=60, criterion=None, lr=1.0, **settings):
     return x, y, make_private(model, optimizer, loader, criterion or nn.BCEWithLogitsLoss(), **{**SMALL, "steps": 1, **settings})
 
 
-def flat(model):
-    return torch.cat([p.detach().reshape(-1) for p in model.parameters()]).numpy().astype(np.float64)
+def flat(model, what="data"):
+    return torch.cat([getattr(p, what).detach().reshape(-1) for p in model.parameters()]).numpy().astype(np.float64)
 
 
 def logistic(x, y, w):
@@ -218,7 +218,69 @@ def eval_batch_norm():
     return model.eval()
 
 
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.widen, self.layer, self.out = nn.Linear(4, 32), nn.Linear(32, 32), nn.Linear(32, 3)
+
+    def forward(self, x):
+        return self.out(self.layer(torch.tanh(self.layer(torch.tanh(self.widen(x))))))
+
+
+class Elsewhere(Twice):
+    """The weights of a layer are used by its side too."""
+
+    def forward(self, x):
+        x = torch.tanh(self.widen(x))
+        return self.out(self.layer(x) + x @ self.layer.weight)
+
+
+class Places(Twice):
+    """A layer sees several places of a record."""
+
+    def forward(self, x):
+        return self.out(self.layer(torch.tanh(self.widen(torch.stack([x, 2 * x], dim=1)))).mean(dim=1))
+
+
+class Frozen(Twice):
+    """One layer has biases that are not trained, one has none."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer.bias.requires_grad_(False)
+        self.last = nn.Linear(32, 32, bias=False)
+
+    def forward(self, x):
+        return self.out(self.last(torch.tanh(self.layer(torch.tanh(self.widen(x))))))
+
+
+def wide():
+    return nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 16), nn.Tanh(), nn.Linear(16, 3))
+
+
+def odd_convolutions():
+    """With a step, a margin, holes, no square, no bias, and one that is by groups."""
+    return nn.Sequential(
+        nn.Conv2d(1, 4, (3, 2), stride=(1, 2), padding=(2, 1), dilation=(2, 1)), nn.Tanh(), nn.Conv2d(4, 6, 3, bias=False), nn.Tanh(),
+        nn.Conv2d(6, 6, 2, groups=2), nn.Flatten(), nn.LazyLinear(3),
+    )  # fmt: skip
+
+
+def laid_out():
+    model = odd_convolutions()
+    model(torch.zeros(1, 1, 8, 8))
+    return model
+
+
+#: Layers whose gradients follow from inputs and outputs.
+FACTORED = {"wide": ["0", "2", "4"], "frozen": ["widen", "last"], "twice": ["widen"], "elsewhere": ["widen"], "places": [], "odd convolutions": ["0", "2"]}
 NETWORKS = {
+    "wide": (wide, "rows"),
+    "frozen": (Frozen, "rows"),
+    "twice": (Twice, "rows"),
+    "elsewhere": (Elsewhere, "rows"),
+    "places": (Places, "rows"),
+    "odd convolutions": (laid_out, "images"),
     "perceptron": (lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=True), nn.Linear(8, 3)), "rows"),
     "dropout": (lambda: nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 3)), "rows"),
     "batch normalisation in eval": (eval_batch_norm, "rows"),
@@ -250,7 +312,7 @@ def contributions(model, data, criterion=None, chunk=8, **settings):
     )
     task = private._run.task
     parts = [task.contributions(np.arange(start, min(start + chunk, len(data))), chunk, 5) for start in range(0, len(data), chunk)]
-    return np.concatenate(parts)
+    return np.concatenate([task.matrices(part) for part in parts])
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -265,8 +327,66 @@ def test_gradients_are_those_of_each_record_alone(name):
     for i, row in enumerate(rows):
         model.zero_grad()
         nn.functional.cross_entropy(model(data.tensors[0][i : i + 1]), data.tensors[1][i : i + 1]).backward()
-        alone = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in model.parameters()]).numpy()
+        trained = [p for p in model.parameters() if p.requires_grad]
+        alone = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in trained]).numpy()
         assert np.allclose(row, alone, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FACTORED)
+def test_layers_that_are_used_once_need_no_pass_for_their_weights(name):
+    network, kind = NETWORKS[name]
+    model = network()
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    _, private, _ = make_private(model, optimizer, DataLoader(records(kind, 20), batch_size=8), nn.CrossEntropyLoss(), steps=1, **SMALL)
+    assert list(private._run.task._layers) == FACTORED[name]
+    # Nothing of the search is left.
+    assert not any(layer._forward_hooks for layer in model.modules())
+
+
+def test_a_step_on_outer_products_clips_the_whole_gradient():
+    torch.manual_seed(0)
+    model, data = wide(), records("rows", 20)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    _, private, loader = make_private(
+        model, optimizer, DataLoader(data, batch_size=20), nn.CrossEntropyLoss(), steps=1, **{**SMALL, "max_grad_norm": 1.5}
+    )
+    rows = []
+    for x, y in zip(*data.tensors):
+        model.zero_grad()
+        nn.functional.cross_entropy(model(x[None]), y[None]).backward()
+        rows.append(flat(model, "grad"))
+    rows = np.array(rows)
+    long = np.linalg.norm(rows, axis=1)
+    assert long.min() < 1.5 < long.max()
+    clipped = rows * np.minimum(1, 1.5 / long)[:, None]
+    before = flat(model)
+    for _ in loader:
+        private.step()
+    # Factors are rounded: by less than a thousandth of the clip for each record.
+    assert np.abs(before - clipped.mean(axis=0) - flat(model)).max() < 1.5e-3
+    assert np.linalg.norm(before - clipped.mean(axis=0) - flat(model)) < 1.5e-3
+
+
+def test_a_layer_that_is_left_out_later_is_seen_before_a_draw():
+    class Skips(Twice):
+        def forward(self, x):
+            x = torch.tanh(self.widen(x))
+            return self.out(self.layer(x) if self.training else x)
+
+    model = Skips()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    _, private, loader = make_private(
+        model, optimizer, DataLoader(records("rows", 20), batch_size=8), nn.CrossEntropyLoss(), steps=3, **SMALL
+    )
+    assert list(private._run.task._layers) == ["widen", "layer"]
+    model.eval()
+    with pytest.raises(dpopt.DPUserError, match="otherwise than when"):
+        next(iter(loader))
+    assert private.steps_left == 3
+    model.train()
+    for _ in loader:
+        private.step()
+    assert private.steps_left == 0
 
 
 def pure(rows_of, data):
@@ -436,7 +556,7 @@ def test_records_of_any_shape():
     loss = lambda model, record: (record["weight"] * nn.functional.cross_entropy(model(record["x"]), record["y"], reduction="none")).sum()  # noqa: E731
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     _, private, loader = make_private(model, optimizer, DataLoader(Rows(), batch_size=20), loss=loss, steps=1, **SMALL)
-    rows = private._run.task.contributions(np.arange(20), 20, 0)
+    rows = private._run.task.matrices(private._run.task.contributions(np.arange(20), 20, 0))
     assert np.all(rows[::2] == 0) and np.all(np.abs(rows[1::2]).max(axis=1) > 0)
     for sample in loader:
         assert set(sample.reveal()) == {"x", "weight", "y"}

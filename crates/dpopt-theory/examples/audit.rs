@@ -1,6 +1,6 @@
 //! Runs the standard audits and shows their rows: what `cargo xtask audit` starts.
 //!
-//! `audit [--quick|--full] [--only NAME] [--seed N] [--json FILE]`. Exit code 1 where a row fails, or an
+//! `audit [--brief|--quick|--full] [--only NAME] [--seed N] [--json FILE]`. Exit code 1 where a row fails, or an
 //! audit could not be made.
 #![allow(
     clippy::print_stdout,
@@ -30,6 +30,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
+            "--brief" => settings.effort = Effort::Brief,
             "--quick" => settings.effort = Effort::Quick,
             "--full" => settings.effort = Effort::Full,
             "--only" => only = Some(value()?),
@@ -43,7 +44,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
         if progress.done == 1 {
             println!("{}", heading());
         }
-        println!("{}", line(progress.row));
+        println!("{}", line(progress.row, progress.seconds));
         eprint!("\r[{}/{}] ", progress.done, progress.all);
     })?;
     eprintln!();
@@ -70,12 +71,12 @@ fn run() -> Result<bool, Box<dyn Error>> {
 
 fn heading() -> String {
     format!(
-        "{:<52} {:>8} {:>8} {:>8} {:>8} {:>8}  {}",
-        "target", "claimed", "at least", "mu", "replay", "trials", "status"
+        "{:<52} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}  {}",
+        "target", "claimed", "at least", "mu", "replay", "trials", "seconds", "status"
     )
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &Row, seconds: f64) -> String {
     let number = |x: Option<f64>| x.map_or_else(|| "-".to_owned(), |x| format!("{x:.4}"));
     let verdict = match (row.status, row.control) {
         (Status::Pass, true) => "caught",
@@ -84,7 +85,7 @@ fn line(row: &Row) -> String {
         (Status::Fail, false) => "FAIL",
     };
     format!(
-        "{:<52} {:>8} {:>8} {:>8} {:>8} {:>8}  {verdict}",
+        "{:<52} {:>8} {:>8} {:>8} {:>8} {:>8} {seconds:>7.2}  {verdict}",
         row.target,
         number(row.claimed_epsilon),
         number(row.lower_bound),

@@ -12,7 +12,9 @@ pub type CheckError = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
-    /// Minutes for all checks together: every commit.
+    /// The quick checks with an eighth of the runs of what is expected to hold: every commit.
+    Brief,
+    /// Minutes for all checks together: every change of what is checked.
     #[default]
     Quick,
     /// The better part of an hour: a release.
@@ -24,8 +26,18 @@ impl Effort {
     #[must_use]
     pub fn pick<T>(self, quick: T, full: T) -> T {
         match self {
-            Self::Quick => quick,
+            Self::Brief | Self::Quick => quick,
             Self::Full => full,
+        }
+    }
+
+    /// So many runs of a check that finds more the more it makes. A brief one has an eighth of the quick ones, and no fewer than a thousand
+    /// where there are as many.
+    #[must_use]
+    pub fn runs(self, quick: u64, full: u64) -> u64 {
+        match self {
+            Self::Brief => (quick / 8).max(quick.min(1000)),
+            _ => self.pick(quick, full),
         }
     }
 }

@@ -15,6 +15,13 @@ __all__ = ["PrivateSteps"]
 _log = logging.getLogger("dpopt")
 
 
+def _rows(values, what):
+    values = numbers(values, what)
+    if values.ndim != 2:
+        raise DPUserError(f"{what} have one row for each record: two dimensions, not {values.ndim}")
+    return values
+
+
 class PrivateSteps:
     """Equal private steps: each draws records, adds up their clipped gradients exactly, and releases the mean with exact noise.
 
@@ -144,10 +151,17 @@ class PrivateSteps:
 
     def add(self, gradients):
         """Adds gradients, rows in the order of the positions; in as many calls as memory asks for."""
-        gradients = numbers(gradients, "gradients")
-        if gradients.ndim != 2:
-            raise DPUserError(f"gradients have one row for each record: two dimensions, not {gradients.ndim}")
-        self._native.add(gradients)
+        self._native.add(_rows(gradients, "gradients"))
+
+    def add_products(self, factors):
+        """Adds gradients that consist of matrices ``left[i] right[i]^T``, a pair ``(left, right)`` of arrays for each matrix, with rows in the
+        order of the positions. A linear layer has ``left`` the gradient of its outputs and ``right`` its inputs, and a row of any other kind
+        is ``right`` with a ``left`` of ones.
+
+        The sum has the entries of one matrix after another, row by row. The whole of a record is clipped as one, without its matrices; its
+        factors are rounded, which moves a gradient as long as the clip by at most ``dim**0.25 / 2**14.5`` of it.
+        """
+        self._native.add_products([(_rows(left, "factors"), _rows(right, "factors")) for left, right in factors])
 
     def release(self):
         """The mean gradient with its noise, of double precision. The step is paid for before it."""

@@ -19,6 +19,7 @@ try:
 except ImportError as missing:
     raise ImportError("dpopt.torch needs PyTorch 2.2 or later: pip install 'dpopt[torch]', or torch. The rest of dpopt works without it") from missing
 
+from ._layers import NotOnce, alone, candidates, close, equal, tapped, watched
 from ._schedule import Schedule, chunk_rows, chunks, split
 from ._steps import PrivateSteps
 from ._values import count, maybe
@@ -81,7 +82,7 @@ def make_private(
     else:
         schedule = Schedule.of(records=public_records or records, batch_size=batch_size, epochs=epochs, steps=steps)
         batches = {"steps": schedule.steps, "sampling_rate": schedule.sampling_rate}
-    chunk = chunk_rows(min(batch_size, public_records or records), public_records or records, task.dim) if chunk is None else count("chunk", chunk, 1, 2**20)
+    chunk = chunk_rows(min(batch_size, public_records or records), public_records or records, task.width) if chunk is None else count("chunk", chunk, 1, 2**20)
     task.try_out(chunk)
     private = PrivateSteps(
         records=records,
@@ -269,14 +270,15 @@ class _Task:
         self.model, self.optimizer = model, optimizer
         self.parameters = _trained(model, optimizer)
         self.device = next(iter(self.parameters.values())).device
-        self.shapes = [tuple(parameter.shape) for parameter in self.parameters.values()]
         self.dim = sum(parameter.numel() for parameter in self.parameters.values())
+        self._layers = {}
         double = any(parameter.dtype == torch.float64 for parameter in self.parameters.values())
         self.dtype = np.float64 if double else np.float32
         self.records = _Records(loader)
         self._criterion, self._loss = criterion, loss
         self._planned = self._seen(self.parameters)
         self._tried = None
+        self._layers = self._factored()
 
     @staticmethod
     def _seen(parameters):
@@ -298,13 +300,31 @@ class _Task:
             # What a layer does in train() and in eval() are two things.
             self.try_out(self._tried[0])
 
-    def _of_one(self, point, fixed, leaves):
-        """The loss of a batch of one. It has no other record to look at."""
+    @property
+    def width(self):
+        """Numbers that are held for each record."""
+        return sum(layer.width for layer in self._layers.values()) + self.dim - sum(layer.entries for layer in self._layers.values())
+
+    @property
+    def factored(self):
+        """Whether any matrix has a left factor that is not one."""
+        return any(left > 1 for left, _ in self._sides())
+
+    def _of_one(self, point, taps, fixed, leaves):
+        """The loss of a batch of one, which has no other record to look at, and what goes into layers whose outputs are ``taps`` more."""
         record = _rebuilt(self.records.like, iter(leaf[None] for leaf in leaves))
+        inputs = {}
 
-        def model(*inputs, **named):
-            return functional_call(self.model, (point, fixed), inputs, named)
+        def model(*given, **named):
+            with tapped(self.model, taps, inputs):
+                return functional_call(self.model, (point, fixed), given, named)
 
+        found = self._loss_of(model, record)
+        if inputs.keys() != taps.keys():
+            raise NotOnce
+        return found, inputs
+
+    def _loss_of(self, model, record):
         if self._loss is not None:
             found = self._loss(model, record)
         elif isinstance(record, (tuple, list)) and len(record) > 1:
@@ -316,39 +336,98 @@ class _Task:
         return found.reshape(())
 
     def gradients(self, leaves, seed):
-        """A row for each record: all of one shape, whose size never depends on what was drawn."""
+        """Pairs of factors: row by row the matrices ``left right^T`` are the gradients of the records, in the order of :meth:`blocks`. All are
+        of one shape, whose size never depends on what was drawn."""
         # Copies: a value that no record is in can be written in place, and the number of evaluations is secret.
-        point = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+        _, others = self._names()
+        point = {name: self.parameters[name].detach().clone() for name in others}
         every = (*self.model.named_parameters(remove_duplicate=True), *self.model.named_buffers())
         fixed = {name: tensor.detach().clone() for name, tensor in every if name not in point}
+        taps = {name: layer.tap() for name, layer in self._layers.items()}
         # What a layer draws is drawn once and serves all records: a mask that depended on a record's place would depend on who else is there.
         torch.manual_seed(seed)
-        of = vmap(grad(self._of_one), in_dims=(None, None, 0), randomness="same")
+        of = vmap(grad(self._of_one, argnums=(0, 1), has_aux=True), in_dims=(None, None, None, 0), randomness="same")
         with _nothing_kept(self.model, self._criterion, self._loss):
-            found = of(point, fixed, [leaf.to(self.device) for leaf in leaves])
-        flat = torch.cat([found[name].reshape(len(leaves[0]), -1) for name in self.parameters], dim=1)
-        return flat.detach().cpu().numpy().astype(self.dtype, copy=False)
+            (rest, outputs), inputs = of(point, taps, fixed, [leaf.to(self.device) for leaf in leaves])
+        rows = len(leaves[0])
+        found = [pair for name, layer in self._layers.items() for pair in layer.factors(outputs[name], inputs[name])]
+        found += [alone(rows) for rows in rest.values()]
+        return [tuple(side.detach().cpu().numpy().astype(self.dtype, copy=False) for side in pair) for pair in found]
+
+    def _names(self):
+        """Parameters in the order of their factors, and in turn those of one layer."""
+        factored = [layer.names for layer in self._layers.values()]
+        return factored, [name for name in self.parameters if not any(name in names for names in factored)]
+
+    def _sides(self):
+        """Columns of the factors."""
+        _, rest = self._names()
+        return [sides for layer in self._layers.values() for sides in layer.sides] + [(1, self.parameters[name].numel()) for name in rest]
+
+    def blocks(self, flat):
+        """What was released, as one block for each parameter."""
+        factored, rest = self._names()
+        parts = iter(split(flat, self._sides()))
+        found = {}
+        for layer, names in zip(self._layers.values(), factored):
+            found.update(zip(names, layer.split([next(parts) for _ in layer.sides])))
+        found.update(zip(rest, parts))
+        return [np.ascontiguousarray(found[name]).reshape(parameter.shape) for name, parameter in self.parameters.items()]
 
     def contributions(self, positions, size, seed):
-        """Gradients of the records at these positions. One whose record can't be had, or has no gradient, is zero."""
+        """Gradients of the records at these positions, as :meth:`gradients`. One whose record can't be had, or has no gradient, is zero."""
         leaves, whole = self.records.rows(positions, size, seed)
         try:
-            rows = self.gradients(leaves, seed)
+            found = self.gradients(leaves, seed)
         except Exception as error:
             if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
                 raise
             # Some record has none, such as one with a class that is not there. It is its own affair.
-            rows = np.zeros((size, self.dim), dtype=self.dtype)
+            found = [tuple(np.zeros((size, columns), dtype=self.dtype) for columns in pair) for pair in self._sides()]
             for row in np.flatnonzero(whole):
                 alone = [torch.zeros_like(leaf) for leaf in leaves]
                 for one, leaf in zip(alone, leaves):
                     one[row] = leaf[row]
                 try:
-                    rows[row] = self.gradients(alone, seed)[row]
+                    for pair, own in zip(found, self.gradients(alone, seed)):
+                        for side, of in zip(pair, own):
+                            side[row] = of[row]
                 except Exception:
                     continue
-        rows[~whole] = 0.0
-        return rows[: len(positions)]
+        for side in (side for pair in found for side in pair):
+            side[~whole] = 0.0
+        return [tuple(side[: len(positions)] for side in pair) for pair in found]
+
+    def _factored(self):
+        """The layers whose gradients follow from inputs and outputs, found on made-up records; none where anything is odd. A wrong answer
+        costs accuracy, and no privacy: the clip is that of what they give."""
+        zeros = self.records.zeros(2)
+        leaves = [torch.rand(leaf.shape).to(leaf.dtype) if leaf.is_floating_point() else leaf for leaf in zeros]
+        with _seeds(self.device), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                found = {}
+                with watched(self.model) as shapes:
+                    whole = self.matrices(self.gradients(leaves, 0))
+                for name, layer in candidates(self.model, self.parameters, shapes).items():
+                    # One by one: a layer that is used twice, or whose weights are used elsewhere, has another gradient.
+                    self._layers = {name: layer}
+                    try:
+                        if close(self.matrices(self.gradients(leaves, 0)), whole):
+                            found[name] = layer
+                    except Exception:
+                        continue
+                return found
+            except Exception:
+                # What is wrong is said where it is tried out.
+                return {}
+            finally:
+                self._layers = {}
+
+    def matrices(self, factors):
+        """The gradients themselves."""
+        matrices = [np.einsum("rm,rn->rmn", *pair).reshape(len(pair[0]), -1) for pair in factors]
+        return np.array([np.concatenate([block.ravel() for block in self.blocks(row)]) for row in np.concatenate(matrices, axis=1)])
 
     def try_out(self, rows):
         """Whether it runs at all, and keeps nothing of a record: on made-up ones of the shape of the first, as no record is to be an error."""
@@ -376,13 +455,13 @@ class _Task:
                 except Exception:
                     continue
             for probe, gradients in zip(probes, before):
-                if not np.array_equal(gradients, self.gradients(probe, 0), equal_nan=True):
+                if not equal(gradients, self.gradients(probe, 0)):
                     raise DPUserError("a layer or the loss keeps something of the records it saw: the same made-up records had other gradients later")
             try:
                 other, same = self.gradients(changed, 0), self.gradients(half, 0)
             except Exception:
                 other = same = before[0]
-            if not np.array_equal(other[1:], same[1:], equal_nan=True):
+            if not equal(other, same, 1):
                 raise DPUserError("a layer or the loss mixes records: the gradients of made-up records changed with another one")
         self._tried = (rows, self._modes())
 
@@ -455,8 +534,12 @@ class _Run:
                 raise DPUserError("no sample was drawn: step once for each `sample in loader`")
             with _seeds(self.task.device):
                 for positions in chunks(sample._positions, self.chunk):
-                    self.private.add(self.task.contributions(positions, self.chunk, sample._seed))
-            return split(self.private.release(), self.task.shapes)
+                    found = self.task.contributions(positions, self.chunk, sample._seed)
+                    if self.task.factored:
+                        self.private.add_products(found)
+                    else:
+                        self.private.add(np.concatenate([rows for _, rows in found], axis=1))
+            return self.task.blocks(self.private.release())
 
     def settle(self):
         with self._alone():

@@ -109,7 +109,12 @@ impl Target for Canary {
     }
 
     fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
-        let runs = settings.effort.pick(self.quick, self.full) / 2;
+        // What has to be refuted, or to come near a bound, needs them all.
+        let runs = if self.label.control || self.at_least.is_some() {
+            settings.effort.pick(self.quick, self.full)
+        } else {
+            settings.effort.runs(self.quick, self.full)
+        } / 2;
         if runs < 2 * HELD_OUT {
             return Err(AuditError::Setting {
                 name: "runs",

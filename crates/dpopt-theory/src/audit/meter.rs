@@ -180,7 +180,7 @@ impl Target for TranscriptMeter {
     fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
         let seed = self.label.seed(settings);
         let plans = (self.plans)(self.adjacency, mixed(seed, u64::MAX))?;
-        let runs = settings.effort.pick(self.quick, self.full);
+        let runs = settings.effort.runs(self.quick, self.full);
         let parts = in_parts(runs, |part| self.runs(&plans, part, seed));
         let most = |f: fn(&Dearest) -> f64| parts.iter().map(f).fold(0.0, f64::max);
         let problem = parts.iter().find_map(|part| part.problem.clone());

@@ -11,7 +11,7 @@ use super::common::{DIM, RELATIONS, noise};
 use super::estimators::{Case, FEW, MANY, On, allowed, begin, cases, end, level, track, walk};
 use super::hostile::{means, private};
 use super::mechanisms::kinds;
-use super::{CheckError, CuratorReplay, Effort, Ran, Registry};
+use super::{CheckError, CuratorReplay, Ran, Registry};
 
 /// A walk goes so far along an estimate that the changes of long records are longer than a share.
 const LONG: f64 = 2.0;
@@ -140,10 +140,10 @@ fn periods(
             move |effort| {
                 let shapes = shapes();
                 // A refusal doesn't come to a shape.
-                let some = match (fine, effort) {
-                    (false, _) => &shapes[..1],
-                    (_, Effort::Full) => &shapes[..],
-                    (_, Effort::Quick) => &shapes[1..3],
+                let some = if fine {
+                    effort.pick(&shapes[1..3], &shapes[..])
+                } else {
+                    &shapes[..1]
                 };
                 cases(adjacency, records, some)
             },

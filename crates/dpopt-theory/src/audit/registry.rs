@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -38,6 +39,8 @@ pub struct Progress<'a> {
     pub all: usize,
     /// The row that was just finished.
     pub row: &'a Row,
+    /// How long its audit took.
+    pub seconds: f64,
 }
 
 impl Registry {
@@ -77,8 +80,11 @@ impl Registry {
                     loop {
                         let i = next.fetch_add(1, Ordering::Relaxed);
                         let Some(target) = targets.get(i) else { break };
+                        let start = Instant::now();
+                        let row = target.audit(settings);
+                        let seconds = start.elapsed().as_secs_f64();
                         // Nobody listens any more where an audit could not be made.
-                        if send.send((i, target.audit(settings))).is_err() {
+                        if send.send((i, row, seconds)).is_err() {
                             break;
                         }
                     }
@@ -86,14 +92,15 @@ impl Registry {
             }
             drop(send);
             let (mut rows, mut ahead) = (Vec::new(), BTreeMap::new());
-            for (i, row) in audited {
-                ahead.insert(i, row?);
-                while let Some(row) = ahead.remove(&rows.len()) {
+            for (i, row, seconds) in audited {
+                ahead.insert(i, (row?, seconds));
+                while let Some((row, seconds)) = ahead.remove(&rows.len()) {
                     rows.push(row);
                     progress(Progress {
                         done: rows.len(),
                         all: targets.len(),
                         row: &rows[rows.len() - 1],
+                        seconds,
                     });
                 }
             }

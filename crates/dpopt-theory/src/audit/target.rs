@@ -20,7 +20,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Little more than a minute for the standard registry on two cores.
+    /// A quarter of an hour for the standard registry on two cores; with [`Effort::Brief`] a third of that.
     #[must_use]
     pub fn quick() -> Self {
         Self {
