@@ -164,7 +164,7 @@ pub(crate) fn fill_long_block(key: &Key, id: StreamId, out: &mut [i128]) -> Resu
     key.check_process()?;
     let table = Strips::get();
     over_block(key, id, out, |source, _, place| {
-        *place = long(source, table)
+        *place = long(source, table);
     });
     Ok(())
 }

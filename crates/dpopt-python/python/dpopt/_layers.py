@@ -136,6 +136,7 @@ def tapped(model, taps, inputs):
         def of(_, given, output):
             if name in inputs or len(given) != 1 or output.shape != taps[name].shape:
                 raise NotOnce
+            # Nothing writes to it later: torch refuses that where the whole gradient is taken, which is tried first.
             inputs[name] = given[0]
             return output + taps[name]
 

@@ -158,8 +158,8 @@ class PrivateSteps:
         order of the positions. A linear layer has ``left`` the gradient of its outputs and ``right`` its inputs, and a row of any other kind
         is ``right`` with a ``left`` of ones.
 
-        The sum has the entries of one matrix after another, row by row. The whole of a record is clipped as one, without its matrices; its
-        factors are rounded, which moves a gradient as long as the clip by at most ``dim**0.25 / 2**14.5`` of it.
+        The sum has the entries of one matrix after another, row by row. The whole of a record is clipped as one, and its matrices are never
+        formed. Factors are rounded: the clip is shorter by at most ``dim**0.25 / 2**14.5`` of itself, and a gradient moves by at most as much.
         """
         self._native.add_products([(_rows(left, "factors"), _rows(right, "factors")) for left, right in factors])
 

@@ -401,28 +401,32 @@ class _Task:
     def _factored(self):
         """The layers whose gradients follow from inputs and outputs, found on made-up records; none where anything is odd. A wrong answer
         costs accuracy, and no privacy: the clip is that of what they give."""
-        zeros = self.records.zeros(2)
-        leaves = [torch.rand(leaf.shape).to(leaf.dtype) if leaf.is_floating_point() else leaf for leaf in zeros]
+
+        def right(layers):
+            self._layers = layers
+            try:
+                return close(self.matrices(self.gradients(leaves, 0)), whole)
+            except Exception:
+                return False
+            finally:
+                self._layers = {}
+
         with _seeds(self.device), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            # Of both signs, and of one.
+            leaves = [
+                torch.cat([torch.randn_like(leaf[:2]), torch.rand_like(leaf[2:])]) if leaf.is_floating_point() else leaf
+                for leaf in self.records.zeros(4)
+            ]
             try:
-                found = {}
                 with watched(self.model) as shapes:
                     whole = self.matrices(self.gradients(leaves, 0))
-                for name, layer in candidates(self.model, self.parameters, shapes).items():
-                    # One by one: a layer that is used twice, or whose weights are used elsewhere, has another gradient.
-                    self._layers = {name: layer}
-                    try:
-                        if close(self.matrices(self.gradients(leaves, 0)), whole):
-                            found[name] = layer
-                    except Exception:
-                        continue
-                return found
             except Exception:
                 # What is wrong is said where it is tried out.
                 return {}
-            finally:
-                self._layers = {}
+            found = candidates(self.model, self.parameters, shapes)
+            # A layer that is used twice, or whose weights are used elsewhere, has another gradient.
+            return found if right(found) else {name: layer for name, layer in found.items() if right({name: layer})}
 
     def matrices(self, factors):
         """The gradients themselves."""
