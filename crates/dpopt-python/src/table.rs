@@ -258,6 +258,21 @@ impl Table {
         Self::new(design, labels.as_array().to_vec())
     }
 
+    /// Multiplies the label of each row by a number: what a class is within a group.
+    fn times(&mut self, factors: PyReadonlyArray1<'_, f32>) -> PyResult<()> {
+        let factors = factors.as_array();
+        let (_, labels) = self.records.as_mut().ok_or_else(gone)?;
+        if factors.len() != labels.len() {
+            return Err(user(format!(
+                "{} rows and {} groups",
+                labels.len(),
+                factors.len()
+            )));
+        }
+        labels.iter_mut().zip(factors).for_each(|(x, f)| *x *= f);
+        Ok(())
+    }
+
     /// How many rows there are. Under add-remove adjacency it is secret.
     fn __len__(&self) -> usize {
         self.rows

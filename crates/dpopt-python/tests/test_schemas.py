@@ -9,7 +9,7 @@ import dpopt
 import numpy as np
 import pandas as pd
 import pytest
-from dpopt import DPUserError, PrivateClassifier, PrivateMLPClassifier, PrivateRegressor, Schema
+from dpopt import DPUserError, PrivateClassifier, PrivateGroupDRO, PrivateMLPClassifier, PrivateRanker, PrivateRegressor, Schema
 from dpopt._frames import table_of, text
 
 SCHEMA = """
@@ -261,3 +261,51 @@ def test_a_plan_in_a_notebook_is_a_table_without_a_script():
     assert any("<script>" in word for word in words) and any("gradient norm at most" in word for word in words)
     # Colours are the page's: it has none of its own for light or dark.
     assert "#" not in page.replace("&#x27;", "").replace("&#39;", "") and "rgb" not in page
+
+
+def test_objectives_take_schemas():
+    data = commuters(2000)
+    groups = np.where(data["distance"] > 60, "far", "near")
+    shares = {(group, label): 0.25 for group in ("far", "near") for label in ("yes", "no")}
+    of = dict(schema=SCHEMA, **CLEAR)
+    for model, more in [
+        (PrivateRanker(positive_share=0.4, **of), {}),
+        (PrivateGroupDRO(groups=["far", "near"], shares=shares, **of), {"groups": groups}),
+    ]:
+        planned = model.plan(records=2000)
+        model.fit(data, **more)
+        assert list(model.classes_) == ["no", "yes"] and model.schema_.label == "late" and planned["event"] == model.event_
+        # Positives are above, whatever is first in the list.
+        scores = model.decision_function(data.drop(columns="late"))
+        assert scores[data["late"] == "yes"].mean() > scores[data["late"] == "no"].mean() + 0.1
+        again = pickle.loads(pickle.dumps(model))
+        assert np.array_equal(again.decision_function(data), scores)
+        with pytest.raises(DPUserError, match="takes no y"):
+            model.fit(data, data["late"], **more)
+        with pytest.raises(DPUserError, match="bounds"):
+            type(model)(**{**model.get_params(), "bounds": (-1, 1)}).fit(data, **more)
+        for schema, said in [(NUMBER, "PrivateRegressor"), (THREE, "3 classes")]:
+            with pytest.raises(DPUserError, match=said):
+                type(model)(**{**model.get_params(), "schema": schema}).fit(data, **more)
+    with pytest.raises(DPUserError, match="2000 rows and groups"):
+        model.fit(data, groups=groups[:-1])
+    with pytest.raises(DPUserError, match="the group of each record"):
+        model.fit(data)
+
+
+def test_the_cell_of_a_record_is_its_class_within_its_group():
+    """The same records by arrays and by a schema that does the same have the same plan, and points as close as noise that hides nothing leaves."""
+    rng = np.random.default_rng(2)
+    rows = rng.uniform(-1, 1, (3000, 1))
+    groups = np.where(rng.uniform(size=3000) < 0.3, "a", "b")
+    late = np.where(rows[:, 0] * np.where(groups == "a", 1, 0.5) + 0.1 * rng.normal(size=3000) > 0, "yes", "no")
+    schema = "\n".join(
+        ["format = 1", "row_norm = 1.5", "intercept = 1.0", "[label]", 'column = "late"', 'values = ["yes", "no"]', 'positive = "yes"',
+         'default = "no"', "[[column]]", 'name = "x"', 'kind = "number"', "min = -1.0", "max = 1.0", "default = 0.0", "centred = true"]
+    )  # fmt: skip
+    shares = {(group, label): share / 2 for group, share in (("a", 0.3), ("b", 0.7)) for label in ("yes", "no")}
+    of = dict(groups=["a", "b"], shares=shares, by_class=False, **CLEAR)
+    by_schema = PrivateGroupDRO(schema=schema, **of).fit(pd.DataFrame({"x": rows[:, 0], "late": late}), groups=groups)
+    by_arrays = PrivateGroupDRO(bounds=(-1, 1), row_norm=1.5, classes=["no", "yes"], **of).fit(rows, late, groups)
+    assert by_schema.plan_["event"] == by_arrays.plan_["event"]
+    assert np.allclose(by_schema.coef_, by_arrays.coef_, atol=2e-2) and np.allclose(by_schema.group_weights_, by_arrays.group_weights_, atol=2e-2)

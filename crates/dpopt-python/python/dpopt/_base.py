@@ -210,7 +210,7 @@ class Private(BaseEstimator):
 
     @staticmethod
     def _column(rows, y, what="labels"):
-        """One value for each row."""
+        """One value for each of so many rows."""
         if y is None:
             raise ValueError(f"requires y to be passed, but the target y is None ({what})")
         if not hasattr(y, "shape") and hasattr(y, "__array__"):
@@ -220,8 +220,8 @@ class Private(BaseEstimator):
             warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=3)
             y = np.asarray(y)[:, 0]
             shape = y.shape
-        if len(shape) != 1 or shape[0] != rows.shape[0]:
-            raise DPUserError(f"{rows.shape[0]} rows and {what} of shape {tuple(shape)}: one for each row")
+        if len(shape) != 1 or shape[0] != rows:
+            raise DPUserError(f"{rows} rows and {what} of shape {tuple(shape)}: one for each row")
         return y
 
     @staticmethod
@@ -297,19 +297,22 @@ class Private(BaseEstimator):
         """The :class:`Plan` of a training on so many records, from public facts alone: nothing is read and nothing is charged."""
         public = {**self._check_public(), "records": count("records", records, 1)}
         schema = self._by_schema()
-        if schema is not None:
-            if features is not None:
-                raise DPUserError("the schema says how many features there are")
-            width, placed = len(schema.features), self._placed_by(schema)
-        else:
-            if features is None:
-                raise DPUserError("give features=, the number of columns, or a schema=")
-            features = count("features", features, 1)
-            width = features + (self._constant() is not None)
-            placed = {"row_norm": self._norm(features, self.bounds is not None or self.bounds_from_data)}
+        width, placed = self._planned_rows(features, schema)
         task = self._task(public, placed, **self._planned(schema))
         found = _dpopt.plan(task, width)
         return Plan(found, delta=task["delta"], adjacency=task["adjacency"], records=task["records"])
+
+    def _planned_rows(self, features, schema):
+        """Columns of rows, and how long they may be."""
+        if schema is not None:
+            if features is not None:
+                raise DPUserError("the schema says how many features there are")
+            return len(schema.features), self._placed_by(schema)
+        if features is None:
+            raise DPUserError("give features=, the number of columns, or a schema=")
+        features = count("features", features, 1)
+        norm = self._norm(features, self.bounds is not None or self.bounds_from_data)
+        return features + (self._constant() is not None), {"row_norm": norm}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

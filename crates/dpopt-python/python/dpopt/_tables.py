@@ -101,7 +101,7 @@ class PrivateClassifier(ClassifierMixin, Private):
             task = self._task(public, placed, **self._of_classes(classes))
             return self._train(table_of(X, schema, labels=True), task, placed, [], classes_=np.asarray(classes), schema_=schema)
         rows = self._shape(X)
-        labels = self._column(rows, y)
+        labels = self._column(rows.shape[0], y)
         if self.classes is not None:
             classes = public_list("classes=", self.classes)
         elif self.bounds_from_data:
@@ -263,7 +263,7 @@ class PrivateRegressor(RegressorMixin, Private):
             of_fit = {"_label": ((low + high) / 2.0, (high - low) / 2.0), "schema_": schema}
             return self._train(table_of(X, schema, labels=True), task, placed, [], **of_fit)
         rows = self._shape(X)
-        labels = numbers(self._column(rows, y), "labels").astype(np.float64)
+        labels = numbers(self._column(rows.shape[0], y), "labels").astype(np.float64)
         if self.label_bounds is not None:
             try:
                 low, high = (real("an end of label_bounds", end) for end in self.label_bounds)
@@ -301,11 +301,28 @@ class _ByObjective(Private):
 
     bounds_from_data = False
 
-    def _train_by_objective(self, rows, cells, task, of_fit):
-        """Trains on the cell of each record, and returns what the point has beside the weights."""
+    def _two(self, schema, hint):
+        """The public classes, the second of which is positive."""
+        if schema is None and self.classes is None:
+            raise DPUserError(hint)
+        classes = public_list("classes=", self.classes) if schema is None else PrivateClassifier._classes_of(schema)
+        if len(classes) != 2:
+            raise DPUserError(f"{len(classes)} classes; {type(self).__name__} has two, the second of which is positive")
+        return classes
+
+    def _records(self, X, y, schema, classes):
+        """Rows with 1 and -1 for the classes, and how they are placed."""
+        if schema is not None:
+            return table_of(X, schema, labels=True), self._placed_by(schema)
+        rows = self._shape(X)
+        positive = places(self._column(rows.shape[0], y), classes, "labels") == 1
         placed = self._placed(rows, [])
+        return self._table(rows, np.where(positive, 1.0, -1.0), placed), placed
+
+    def _train_by_objective(self, table, placed, task, schema, of_fit):
+        """Trains on the cell of each record, and returns what the point has beside the weights."""
+        of_fit = of_fit if schema is None else {**of_fit, "schema_": schema}
         task = {**task, "row_norm": placed["row_norm"]}
-        table = self._table(rows, cells, placed)
         threads = maybe(count, "threads", self.threads, 1, 4096)
         found, beside = _dpopt.train_groups(table, task, threads, self.ledger, self.progress)
         # Scores are those of a logistic model.
@@ -315,12 +332,10 @@ class _ByObjective(Private):
 
     def plan(self, records, features=None):
         """As :meth:`PrivateClassifier.plan`."""
-        public = {**self._check_public(), "records": count("records", records, 1)}
-        if features is None:
-            raise DPUserError("give features=, the number of columns")
-        features = count("features", features, 1)
-        task = {**public, **self._objective(), "row_norm": self._norm(features, self.bounds is not None)}
-        found = _dpopt.plan_groups(task, features + (self._constant() is not None))
+        public, schema = {**self._check_public(), "records": count("records", records, 1)}, self._by_schema()
+        width, placed = self._planned_rows(features, schema)
+        task = {**public, **self._objective(schema), "row_norm": placed["row_norm"]}
+        found = _dpopt.plan_groups(task, width)
         return Plan(found, delta=task["delta"], adjacency=task["adjacency"], records=task["records"])
 
     decision_function = PrivateClassifier.decision_function
@@ -351,6 +366,7 @@ class PrivateGroupDRO(ClassifierMixin, _ByObjective):
         bounds=None,
         row_norm=None,
         classes=None,
+        schema=None,
         records=None,
         intercept=1.0,
         max_steps=None,
@@ -369,6 +385,7 @@ class PrivateGroupDRO(ClassifierMixin, _ByObjective):
         self.bounds = bounds
         self.row_norm = row_norm
         self.classes = classes
+        self.schema = schema
         self.records = records
         self.intercept = intercept
         self.max_steps = max_steps
@@ -376,19 +393,14 @@ class PrivateGroupDRO(ClassifierMixin, _ByObjective):
         self.ledger = ledger
         self.progress = progress
 
-    def _lists(self):
-        if self.groups is None or self.classes is None or self.shares is None:
-            raise DPUserError(
-                "give groups= and classes=, public lists, and shares=, the public share of each (group, class): none may be counted in the "
-                "records"
-            )
-        listed, classes = public_list("groups=", self.groups), public_list("classes=", self.classes)
-        if len(classes) != 2:
-            raise DPUserError(f"{len(classes)} classes; groups are told apart for two, the second of which is positive")
-        return listed, classes
+    def _lists(self, schema):
+        hint = "give groups= and classes=, public lists, and shares=, the public share of each (group, class): none may be counted in the records"
+        if self.groups is None or self.shares is None:
+            raise DPUserError(hint)
+        return public_list("groups=", self.groups), self._two(schema, hint)
 
-    def _objective(self):
-        listed, classes = self._lists()
+    def _objective(self, schema):
+        listed, classes = self._lists(schema)
         return {
             "objective": word("objective", self.objective),
             "shares": [tuple(self._share(group, label) for label in classes) for group in listed],
@@ -396,16 +408,18 @@ class PrivateGroupDRO(ClassifierMixin, _ByObjective):
             "dual_weight": real("dual_weight", self.dual_weight),
         }
 
-    def fit(self, X, y, groups=None):
-        """Trains once on rows, labels and the group of each record, and pays before anything is released."""
-        public, (listed, classes), objective = self._check_public(), self._lists(), self._objective()
+    def fit(self, X, y=None, groups=None):
+        """Trains once on rows, labels and the group of each record, and pays before anything is released. With ``schema`` X is a frame or a
+        path, and has the label: ``fit(X, groups=...)``."""
+        public, schema = self._check_public(), self._by_schema(y)
+        (listed, classes), objective = self._lists(schema), self._objective(schema)
         if groups is None:
             raise DPUserError("fit(X, y, groups): the group of each record")
-        rows = self._shape(X)
-        positive = places(self._column(rows, y), classes, "labels") == 1
-        cell = 1.0 + places(self._column(rows, groups, "groups"), listed, "groups")
+        table, placed = self._records(X, y, schema, classes)
+        cell = 1.0 + places(self._column(len(table), groups, "groups"), listed, "groups")
+        table.times(cell.astype(np.float32))
         of_fit = {"classes_": np.asarray(classes), "groups_": np.asarray(listed)}
-        self.group_weights_ = self._train_by_objective(rows, np.where(positive, cell, -cell), {**public, **objective}, of_fit)
+        self.group_weights_ = self._train_by_objective(table, placed, {**public, **objective}, schema, of_fit)
         return self
 
     def _share(self, group, label):
@@ -439,6 +453,7 @@ class PrivateRanker(_ByObjective):
         bounds=None,
         row_norm=None,
         classes=None,
+        schema=None,
         records=None,
         intercept=1.0,
         max_steps=None,
@@ -453,6 +468,7 @@ class PrivateRanker(_ByObjective):
         self.bounds = bounds
         self.row_norm = row_norm
         self.classes = classes
+        self.schema = schema
         self.records = records
         self.intercept = intercept
         self.max_steps = max_steps
@@ -460,22 +476,22 @@ class PrivateRanker(_ByObjective):
         self.ledger = ledger
         self.progress = progress
 
-    def _objective(self):
-        if self.classes is None or self.positive_share is None:
-            raise DPUserError("give classes=(negative, positive), and positive_share=, a public number: neither may be read off the records")
-        classes, share = public_list("classes=", self.classes), real("positive_share", self.positive_share)
-        if len(classes) != 2:
-            raise DPUserError(f"{len(classes)} classes; a ranking puts the second of two above the first")
+    def _objective(self, schema):
+        hint = "give classes=(negative, positive), and positive_share=, a public number: neither may be read off the records"
+        if self.positive_share is None:
+            raise DPUserError(hint)
+        self._two(schema, hint)
+        share = real("positive_share", self.positive_share)
         if not 0 < share < 1:
             raise DPUserError(f"positive_share is {share}; it has to be above 0 and below 1")
         return {"objective": "auc", "shares": [(1.0 - share, share)], "by_class": False, "dual_weight": 1.0}
 
-    def fit(self, X, y):
-        """Trains once, and pays before anything is released."""
-        task = {**self._check_public(), **self._objective()}
-        rows, classes = self._shape(X), public_list("classes=", self.classes)
-        positive = places(self._column(rows, y), classes, "labels") == 1
-        self._train_by_objective(rows, np.where(positive, 1.0, -1.0), task, {"classes_": np.asarray(classes)})
+    def fit(self, X, y=None):
+        """Trains once, and pays before anything is released. With ``schema`` X is a frame or a path, and has the label."""
+        public, schema = self._check_public(), self._by_schema(y)
+        task, classes = {**public, **self._objective(schema)}, self._two(schema, "")
+        table, placed = self._records(X, y, schema, classes)
+        self._train_by_objective(table, placed, task, schema, {"classes_": np.asarray(classes)})
         return self
 
     def predict(self, X):

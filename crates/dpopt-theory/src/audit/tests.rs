@@ -7,7 +7,7 @@ use super::{
     AuditError, AuditTape, Canary, Claim, Kind, Registry, Settings, Statistic, Status, Target,
     World,
 };
-use crate::checks::mixed;
+use crate::checks::{Effort, mixed};
 
 /// Bits of a hash as standard normals, by Box and Muller: cheap, and not the sampler under audit.
 fn normal(seed: u64) -> f64 {
@@ -102,6 +102,21 @@ fn a_loose_auditor_and_a_missed_control_fail() {
         sound.audit(&Settings::quick()).unwrap().status,
         Status::Fail
     );
+}
+
+/// What must be found needs all its runs; the rest is made less often, and a few runs are not made fewer.
+#[test]
+fn a_brief_audit_makes_fewer_runs_of_what_is_expected_to_hold() {
+    let brief = Settings {
+        effort: Effort::Brief,
+        ..Settings::quick()
+    };
+    let trials = |target: Canary| target.audit(&brief).unwrap().trials;
+    assert_eq!(trials(gaussian(0.2, 0.25, 16_000)), 2000);
+    assert_eq!(trials(gaussian(0.2, 0.25, 4000)), 1000);
+    assert_eq!(trials(gaussian(0.2, 0.25, 400)), 400);
+    assert_eq!(trials(gaussian(0.5, 0.25, 16_000).control()), 16_000);
+    assert_eq!(trials(gaussian(0.2, 0.25, 16_000).at_least(0.1)), 16_000);
 }
 
 #[test]
