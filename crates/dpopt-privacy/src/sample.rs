@@ -18,6 +18,8 @@ pub struct Body {
     pub(crate) records: u64,
     pub(crate) positions: u64,
     pub(crate) numbering: Numbering,
+    /// First and one after the last of those that are here, where not all are.
+    pub(crate) here: Option<(u64, u64)>,
 }
 
 impl Body {
@@ -28,6 +30,7 @@ impl Body {
             records,
             positions: records,
             numbering: Numbering::default(),
+            here: None,
         }
     }
 
@@ -39,6 +42,7 @@ impl Body {
             records,
             positions,
             numbering: Numbering::default(),
+            here: None,
         }
     }
 
@@ -51,6 +55,19 @@ impl Body {
     #[must_use]
     pub fn numbered(self, numbering: Numbering) -> Self {
         Self { numbering, ..self }
+    }
+
+    /// Of which those at these positions are in this process, and the others at other ranks. A Poisson sample is drawn of these alone, and
+    /// is of them what it would be.
+    ///
+    /// # Privacy
+    /// Each record has a coin of its own, at its position in the stream. A record that is said to be elsewhere, and is here, is never read.
+    #[must_use]
+    pub fn here(self, positions: Range<u64>) -> Self {
+        Self {
+            here: Some((positions.start, positions.end)),
+            ..self
+        }
     }
 }
 

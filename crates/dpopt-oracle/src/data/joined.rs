@@ -1,5 +1,6 @@
 //! Records on several ranks.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use dpopt_privacy::{Curator, ExchangeError, MAX_RECORDS, Refused, Together};
@@ -85,6 +86,14 @@ impl<R: Records> PrivateData<R> {
     /// Which records are here, where not all are.
     pub(crate) fn shard(&self) -> Option<&Shard> {
         self.shard.as_ref()
+    }
+
+    /// Positions of the records that are here, where not all are and these are neighbours.
+    pub(crate) fn run_here(&self) -> Option<&Range<usize>> {
+        match &self.shard.as_ref()?.own {
+            Own::Range(run) => Some(run),
+            Own::Listed(_) => None,
+        }
     }
 
     /// What of the positions of a release is here.

@@ -474,7 +474,11 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             self.books.open_pool()?;
         }
         let body = Body::declared(self.data.public_records(), self.data.everything());
-        Ok(body.numbered(self.data.numbering()))
+        let body = body.numbered(self.data.numbering());
+        Ok(match self.data.run_here() {
+            Some(run) => body.here(run.start as u64..run.end as u64),
+            None => body,
+        })
     }
 
     /// The sum of a query's contributions over `sample`, added to what `empty` makes, which is

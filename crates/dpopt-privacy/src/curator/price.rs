@@ -41,12 +41,14 @@ enum Draw {
     Poisson {
         rate: SamplingRate,
         positions: u64,
+        here: Option<(u64, u64)>,
     },
     Sampled {
         slice: Slice,
         rate: SamplingRate,
         records: u64,
         numbering: Numbering,
+        here: Option<(u64, u64)>,
     },
     FixedSize {
         size: u64,
@@ -105,6 +107,7 @@ impl Curator {
             records,
             positions,
             numbering,
+            here,
         } = body;
         if let Some(own) = self.inner.as_ref().and_then(|inner| inner.part)
             && numbering.part != Some(own)
@@ -133,7 +136,11 @@ impl Curator {
                     account: Account::Whole,
                     reads: ReplayedReads::Poisson(rate),
                 },
-                draw: Draw::Poisson { rate, positions },
+                draw: Draw::Poisson {
+                    rate,
+                    positions,
+                    here,
+                },
                 denominator: records as f64 * rate.get(),
                 blocks: of_samples(rate),
             },
@@ -276,6 +283,7 @@ impl Curator {
                         rate,
                         records,
                         numbering,
+                        here,
                     },
                     blocks: of_samples(rate),
                 }
@@ -318,17 +326,20 @@ impl Curator {
     pub(super) fn draw(&mut self, priced: Priced) -> Result<(Price, Sample), Refused> {
         let read = match priced.draw {
             Draw::Range(range) => Read::Range(range),
-            Draw::Poisson { rate, positions } => {
-                Read::Drawn(self.draw_poisson(rate, 0..positions)?)
-            }
+            Draw::Poisson {
+                rate,
+                positions,
+                here,
+            } => Read::Drawn(self.draw_poisson(rate, 0..positions, here)?),
             Draw::Sampled {
                 slice,
                 rate,
                 records,
                 numbering,
+                here,
             } => {
                 self.fix_numbering(numbering)?;
-                Read::Drawn(self.draw_poisson(rate, within(&slice, records))?)
+                Read::Drawn(self.draw_poisson(rate, within(&slice, records), here)?)
             }
             Draw::FixedSize { size, records } => Read::Drawn(self.draw_fixed_size(size, records)?),
             Draw::Truncated {

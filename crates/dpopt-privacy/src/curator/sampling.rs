@@ -43,15 +43,23 @@ impl Curator {
     }
 
     /// Each of these positions enters with probability `rate` (rounded down to a multiple
-    /// of 2^-64), independently.
+    /// of 2^-64), independently. The word of a position is at its place in the stream, so that what is drawn of those that are
+    /// here does not depend on which these are.
     pub(super) fn draw_poisson(
         &mut self,
         rate: SamplingRate,
         positions: Range<u64>,
+        here: Option<(u64, u64)>,
     ) -> Result<Zeroizing<Vec<u32>>, Refused> {
         let mut stream = self.stream(Purpose::Sampling)?;
         let threshold = threshold(rate);
         let all = rate.get() >= 1.0;
+        let (first, end) = here.unwrap_or((positions.start, positions.end));
+        let from = first.clamp(positions.start, positions.end.max(positions.start));
+        if from > positions.start {
+            stream.seek(u128::from(from - positions.start));
+        }
+        let positions = from..end.min(positions.end);
         // Room for nearly every sample, so that no smaller buffer is left behind.
         let mean = rate.get() * positions.clone().count() as f64;
         let mut drawn = secret((mean + 8.0 * mean.sqrt()) as usize + 16);

@@ -355,7 +355,7 @@ impl KeyedStream {
 
     /// Goes on reading at this word of 64 bits.
     #[inline]
-    pub(super) fn seek(&mut self, word: u128) {
+    pub(crate) fn seek(&mut self, word: u128) {
         self.generator.seek(2 * word);
     }
 }

@@ -71,6 +71,63 @@ fn a_sample_is_of_its_slice_and_independent() {
     assert!(near(both, Q * Q), "{both}");
 }
 
+/// Each rank draws what is its own, and all of them what one process does, of slices and of all records: 40 samples of each.
+#[test]
+fn what_is_drawn_of_a_part_is_what_is_drawn_of_all() {
+    let records = 1000;
+    let drawn = |of_slice: bool, here: Option<std::ops::Range<u64>>| {
+        let whole = Event::gaussian(z(2.0))
+            .poisson_sampled(rate(Q))
+            .repeated(40);
+        let event = if of_slice { samples(40) } else { whole };
+        let mut curator = simulated(Adjacency::ReplaceOne, 7, event);
+        let slice = of_slice.then(|| {
+            curator.open_pool(records, 0).unwrap();
+            curator.take_slice(300).unwrap();
+            curator.take_slice(500).unwrap()
+        });
+        let body = match here {
+            Some(here) => Body::of(records).here(here),
+            None => Body::of(records),
+        };
+        let mut all = Vec::new();
+        for _ in 0..40 {
+            let which = match &slice {
+                Some(slice) => Which::Sampled(slice, rate(Q)),
+                None => Which::Poisson(rate(Q)),
+            };
+            let ticket = curator.grant(which, body, bound(1.0, 1), z(2.0)).unwrap();
+            let size = if of_slice { 500.0 } else { 1000.0 };
+            assert_eq!(ticket.sample().denominator(), size * Q);
+            all.push(positions(ticket.sample()));
+            curator.redeem(ticket, ones()).unwrap();
+        }
+        all
+    };
+    for of_slice in [false, true] {
+        let whole = drawn(of_slice, None);
+        // Parts that meet the slice and that do not, an empty one, and one of all.
+        for here in [
+            0..1,
+            0..300,
+            250..310,
+            299..801,
+            400..400,
+            799..1000,
+            800..1000,
+            0..1000,
+        ] {
+            let some = drawn(of_slice, Some(here.clone()));
+            for (all, some) in whole.iter().zip(&some) {
+                let mut own = all.clone();
+                own.retain(|&i| here.contains(&(i as u64)));
+                assert_eq!(*some, own, "{here:?}");
+            }
+        }
+        assert!(whole.iter().map(Vec::len).sum::<usize>() > 40 * 100);
+    }
+}
+
 #[test]
 fn a_slice_pays_for_each_sample_and_for_no_other_release() {
     let (mut curator, slices) = with_slices(2, 2);
