@@ -264,7 +264,7 @@ fn on_samples_canary(
         ""
     };
     let title = format!("{name}/canary{twin}/{adjacency}");
-    let target = Canary::new(&title, name, claim, statistic, score).with_runs(20_000, 600_000);
+    let target = Canary::new(&title, name, claim, statistic, score).with_runs(80_000, 600_000);
     Ok(if control {
         target
     } else {
