@@ -100,8 +100,8 @@ const BLOCK: usize = 64;
 const PRODUCTS: usize = 128;
 
 impl Step {
-    /// Each block is copied before it is measured and added, of factors too: another thread may write to the array meanwhile, and a row whose bound was
-    /// measured before that would come in longer.
+    /// Each block is copied before it is measured and added, of factors too: another thread may write to the array meanwhile, and a row
+    /// whose bound was measured before that would come in longer.
     fn add<T: Element + Copy + Send + Sync>(
         &mut self,
         py: Python<'_>,
@@ -118,7 +118,7 @@ impl Step {
                 "gradients of {columns} numbers, and the point has {dim}"
             )));
         }
-        self.check_room(count)?;
+        self.take_places(count)?;
         let mut block: Vec<T> = Vec::with_capacity(BLOCK.min(count) * dim);
         for part in rows.axis_chunks_iter(Axis(0), BLOCK) {
             block.clear();
@@ -129,7 +129,6 @@ impl Step {
                 sum.add(&rows);
             });
         }
-        self.added += count;
         Ok(())
     }
 
@@ -157,7 +156,7 @@ impl Step {
                 "products are not of {dim} numbers together, as the point is"
             )));
         }
-        self.check_room(count)?;
+        self.take_places(count)?;
         let mut copies = vec![Vec::new(); shapes.len()];
         for start in (0..count).step_by(PRODUCTS) {
             let rows = start..count.min(start + PRODUCTS);
@@ -179,17 +178,18 @@ impl Step {
             let (sum, work) = (&mut self.sum, &mut self.work);
             py.detach(|| sum.add_outer_products(rows.len(), &layers, work));
         }
-        self.added += count;
         Ok(())
     }
 
-    fn check_room(&self, count: usize) -> PyResult<()> {
+    /// Before anything is added: what breaks off half-way has taken the places of its records, and they contribute no second time.
+    fn take_places(&mut self, count: usize) -> PyResult<()> {
         // How many were drawn is secret.
         if count > self.drawn - self.added {
             return Err(user(
                 "more gradients than records that were drawn: a record contributes once",
             ));
         }
+        self.added += count;
         Ok(())
     }
 }
