@@ -296,16 +296,22 @@ def test_objectives_take_schemas():
 def test_the_cell_of_a_record_is_its_class_within_its_group():
     """The same records by arrays and by a schema that does the same have the same plan, and points as close as noise that hides nothing leaves."""
     rng = np.random.default_rng(2)
-    rows = rng.uniform(-1, 1, (3000, 1))
-    groups = np.where(rng.uniform(size=3000) < 0.3, "a", "b")
-    late = np.where(rows[:, 0] * np.where(groups == "a", 1, 0.5) + 0.1 * rng.normal(size=3000) > 0, "yes", "no")
+    rows = rng.uniform(-1, 1, (3000, 2))
+    groups = np.where(rng.uniform(size=3000) < 0.1, "a", "b")
+    # The first column tells the opposite in the small group, so that it matters who is in which.
+    score = np.where(groups == "a", -rows[:, 0] + 2 * rows[:, 1], rows[:, 0] + 0.3 * rows[:, 1])
+    late = np.where(score + 0.1 * rng.normal(size=3000) > 0, "yes", "no")
+    column = '[[column]]\nname = "{}"\nkind = "number"\nmin = -1.0\nmax = 1.0\ndefault = 0.0\ncentred = true'
     schema = "\n".join(
         ["format = 1", "row_norm = 1.5", "intercept = 1.0", "[label]", 'column = "late"', 'values = ["yes", "no"]', 'positive = "yes"',
-         'default = "no"', "[[column]]", 'name = "x"', 'kind = "number"', "min = -1.0", "max = 1.0", "default = 0.0", "centred = true"]
+         'default = "no"', column.format("x"), column.format("y")]
     )  # fmt: skip
-    shares = {(group, label): share / 2 for group, share in (("a", 0.3), ("b", 0.7)) for label in ("yes", "no")}
+    shares = {(group, label): share / 2 for group, share in (("a", 0.1), ("b", 0.9)) for label in ("yes", "no")}
     of = dict(groups=["a", "b"], shares=shares, by_class=False, **CLEAR)
-    by_schema = PrivateGroupDRO(schema=schema, **of).fit(pd.DataFrame({"x": rows[:, 0], "late": late}), groups=groups)
+    by_schema = PrivateGroupDRO(schema=schema, **of).fit(pd.DataFrame({"x": rows[:, 0], "y": rows[:, 1], "late": late}), groups=groups)
     by_arrays = PrivateGroupDRO(bounds=(-1, 1), row_norm=1.5, classes=["no", "yes"], **of).fit(rows, late, groups)
     assert by_schema.plan_["event"] == by_arrays.plan_["event"]
     assert np.allclose(by_schema.coef_, by_arrays.coef_, atol=2e-2) and np.allclose(by_schema.group_weights_, by_arrays.group_weights_, atol=2e-2)
+    # Small enough to tell it from the same records in other groups.
+    other = PrivateGroupDRO(schema=schema, **of).fit(pd.DataFrame({"x": rows[:, 0], "y": rows[:, 1], "late": late}), groups=groups[::-1])
+    assert not np.allclose(by_schema.coef_, other.coef_, atol=6e-2)
