@@ -20,6 +20,8 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
         (pass, terms, positions): (&Pass<'_>, &Terms, Positions<'_>),
         (point, average): (&mut Vec<f64>, &mut Vec<f64>),
     ) -> Result<(), AskError> {
+        let trusting = shard.together.trusting("a pass over single records");
+        trusting.map_err(dpopt_privacy::Refused::from)?;
         let Positions::Range(range) = positions else {
             return Ok(());
         };

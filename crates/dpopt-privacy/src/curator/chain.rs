@@ -125,18 +125,21 @@ impl Curator {
                     *total += i128::from(x);
                 }
             }
-            if curator.together.is_some() {
-                // The sum over all ranks fits 64 bits, whatever that of one does.
-                let own = Zeroizing::new(exact.iter().map(|&k| k as i64).collect());
-                let whole = curator.whole(own, &ticket.price, ticket.bound)?;
-                exact = Zeroizing::new(whole.iter().map(|&k| i128::from(k)).collect());
-            }
             let release = Gaussian {
                 price: &ticket.price,
                 mechanism: ReplayedMechanism::Sum,
                 noise: &ticket.noise,
                 bound: ticket.bound,
             };
+            if curator.together.is_some() {
+                // The sum over all ranks fits 64 bits, whatever that of one does.
+                let own = Zeroizing::new(exact.iter().map(|&k| k as i64).collect());
+                if let Some(together) = curator.parties() {
+                    return curator.release_of_parties(&together, &release, own);
+                }
+                let whole = curator.whole(own, &ticket.price, ticket.bound)?;
+                exact = Zeroizing::new(whole.iter().map(|&k| i128::from(k)).collect());
+            }
             curator.release_integers(&release, &exact)
         })
     }

@@ -160,13 +160,16 @@ impl Curator {
                 ..
             } = &ticket.terms;
             let integers = ticket::sealed(sum, *bound, curator.adjacency)?;
-            let integers = curator.whole(integers, price, *bound)?;
             let release = Gaussian {
                 price,
                 mechanism: ReplayedMechanism::Sum,
                 noise,
                 bound: *bound,
             };
+            if let Some(together) = curator.parties() {
+                return curator.release_of_parties(&together, &release, integers);
+            }
+            let integers = curator.whole(integers, price, *bound)?;
             curator.release_integers(&release, &integers)
         })
     }
@@ -264,11 +267,7 @@ impl Curator {
         exact: &[T],
     ) -> Result<Vec<f64>, Refused> {
         let (price, noise) = (release.price, release.noise);
-        let id = self.stream_id(Purpose::Noise)?;
-        self.key.check_release(id, exact.len())?;
-        self.note_all(&(release.mechanism, noise.scale(), release.bound));
-        // Charged first: from here on nothing can fail.
-        self.charge(&price.event, &price.account)?;
+        let id = self.charge_gaussian(release, exact.len())?;
         let step = release.bound.step();
         let Some(seat) = &self.replay else {
             return Ok(self.noted(noise.release(&self.key, id, &self.threads, exact, step)?));
@@ -286,6 +285,20 @@ impl Curator {
         };
         let noisy = seat.sum(facts, exact, noisy);
         Ok(self.noted(noisy.iter().map(|&k| of_steps(k, step)).collect()))
+    }
+
+    /// Charges for a release of so many coordinates: the name of the stream of its noise. From here on nothing can fail in one process.
+    pub(super) fn charge_gaussian(
+        &mut self,
+        release: &Gaussian<'_>,
+        dim: usize,
+    ) -> Result<StreamId, Refused> {
+        let price = release.price;
+        let id = self.stream_id(Purpose::Noise)?;
+        self.key.check_release(id, dim)?;
+        self.note_all(&(release.mechanism, release.noise.scale(), release.bound));
+        self.charge(&price.event, &price.account)?;
+        Ok(id)
     }
 
     /// A ticket that is good from here on.
@@ -324,7 +337,8 @@ impl Curator {
         self.can_draw(bound)?;
         let sensitivity = self.sensitivity(mechanism, bound);
         // Rounded up: the product errs by less than one unit in the last place.
-        Ok(RoundedGaussian::new((z.get() * sensitivity).next_up())?)
+        let scale = (z.get() * sensitivity).next_up();
+        Ok(RoundedGaussian::new(self.own_share(scale)?)?)
     }
 
     /// Refuses a release of so many coordinates, and one in a fork.

@@ -10,6 +10,7 @@ mod chain;
 mod grant;
 mod inner;
 mod made;
+mod parties;
 mod period;
 mod prefix;
 mod price;
@@ -87,6 +88,8 @@ pub struct Curator {
     replay: Option<Seat>,
     /// The ranks that hold the records, where there are several.
     together: Option<Together>,
+    /// Of a party, whose own key nobody else has: the key of what is public and the same for all.
+    common: Option<Key>,
 }
 
 /// Numbers curators: no other one of this process has the same.
@@ -131,6 +134,7 @@ impl Curator {
             threads: Threads::one(),
             replay: None,
             together: None,
+            common: None,
         }
     }
 
@@ -279,6 +283,7 @@ impl Curator {
     ) -> Result<(), Refused> {
         self.key.check_process()?;
         self.may_go_on()?;
+        self.party_may_reserve(spend, argument)?;
         if let Some(inner) = &self.inner
             && !(argument.is_none() && inner.may_reserve.contains(spend))
         {
@@ -288,7 +293,8 @@ impl Curator {
             return Err(Refused::AlreadyReserved);
         }
         let mut reservation = Reservation::new(spend, self.adjacency)?;
-        reservation.rests_on = argument;
+        let argument_of_all = argument.or_else(|| self.rests_on_parties());
+        reservation.rests_on = argument_of_all;
         self.agree("what is reserved", &format_args!("{:?}", reservation.event))?;
         let written = match &mut self.ledger {
             Some(ledger) => {
@@ -300,7 +306,7 @@ impl Curator {
             None => Ok(None),
         };
         reservation.in_ledger = self.on_all_ranks("the reservation was written", written)?;
-        self.claims.extend(argument);
+        self.claims.extend(argument_of_all);
         if self.promised.front() == Some(&reservation.event) && argument.is_none() {
             self.promised.pop_front();
         } else {
@@ -565,7 +571,7 @@ impl Curator {
     /// A stream that was never used before.
     pub(crate) fn stream(&mut self, purpose: Purpose) -> Result<KeyedStream, Refused> {
         let id = self.stream_id(purpose)?;
-        Ok(self.key.stream(id)?)
+        Ok(self.key_for(purpose).stream(id)?)
     }
 }
 

@@ -32,6 +32,9 @@ impl Curator {
         noise_multiplier: NoiseMultiplier,
         participation: Participation,
     ) -> Result<Prefix, Refused> {
+        if let Some(parties) = self.parties() {
+            parties.trusting("a period of prefix sums")?;
+        }
         let slices = participation != Participation::Every;
         if slices && !self.adjacency.record_count_is_public() {
             return Err(PoolError::Adjacency {

@@ -70,6 +70,29 @@ pub enum ExchangeError {
         /// Whether the curator is one of several ranks.
         curator: bool,
     },
+    /// Parties need an exchange in which no rank sees another's part of a sum.
+    #[error(
+        "ranks that do not trust each other need an exchange that hides their parts of a sum, and this one shows them"
+    )]
+    PartsShow,
+    /// No party would be counted on, or more than there are.
+    #[error(
+        "{honest} honest parties can't be among {parties}: at least 1, and no more than there are"
+    )]
+    HonestParties {
+        /// How many were to be honest.
+        honest: usize,
+        /// How many there are.
+        parties: usize,
+    },
+    /// This is not made among ranks that do not trust each other.
+    #[error(
+        "{what} is not made among parties that do not trust each other: it needs a sum without noise at one place"
+    )]
+    AmongParties {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// What carries the words failed.
     #[error("the exchange failed: {why}")]
     Engine {

@@ -2,12 +2,13 @@
 //!
 //! Every rank runs the same program on the same public values. The ranks' curators have one key, so that they draw the same samples and
 //! the same noise without talking; what crosses the wire is sums in integers, which do not depend on order, and hashes of what was agreed
-//! so far. The argument is in `docs/privacy/mpi.md`.
+//! so far. The argument is in `docs/privacy/mpi.md`. Ranks that do not trust each other are parties: `docs/privacy/parties.md`.
 
 mod error;
 mod threads;
 
 use std::fmt::{self, Write as _};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
@@ -31,6 +32,11 @@ pub trait Exchange: Send + Sync {
     /// # Errors
     /// [`ExchangeError`], on this rank. An implementation has a limit of time: where a rank is dead or hangs, the others don't wait for ever.
     fn add(&self, words: &mut [u64]) -> Result<(), ExchangeError>;
+
+    /// Whether a rank, and who listens, learns no more from a round than the sums: what [`Together::of_parties`] needs.
+    fn hides_parts(&self) -> bool {
+        false
+    }
 }
 
 /// Words of a round in which ranks agree: how many have failed, the sum of their numbers (counted from 1), how many leave, and four words of
@@ -42,13 +48,16 @@ const ROUND: usize = 7;
 /// When the last of them is dropped, the other ranks are told: a rank that ends with an error of its own, or unwinds, ends the run on all.
 ///
 /// # Privacy
-/// Ranks trust each other: each has the key, and the sums of all ranks without noise. What this enforces is that they go on only while they
-/// agree on everything that is public, and that no noise is drawn, on any rank, before the first rank has charged for it.
+/// Ranks trust each other: each has the key, and the sums of all ranks without noise; but for parties ([`Together::of_parties`]). What this
+/// enforces is that they go on only while they agree on everything that is public, and that no noise is drawn, on any rank, before the
+/// first rank has charged for it.
 #[derive(Clone)]
 pub struct Together(Arc<Ranks>);
 
 struct Ranks {
     exchange: Box<dyn Exchange>,
+    /// Of parties: how many of them are counted on.
+    honest: Option<NonZeroUsize>,
     state: Mutex<State>,
 }
 
@@ -86,6 +95,40 @@ impl Together {
     /// # Errors
     /// [`ExchangeError`], on all ranks.
     pub fn new(exchange: Box<dyn Exchange>) -> Result<Self, ExchangeError> {
+        Self::among(exchange, None)
+    }
+
+    /// As [`Together::new`], of ranks that do not trust each other with their records: each adds its own share of the noise to its sum,
+    /// and the sum leaves it masked. At least `honest` of them do so and show nobody their key, masks and sum; the guarantee of a run
+    /// rests on it.
+    ///
+    /// # Privacy
+    /// A record of an honest party is protected from all others, should they put together what they have. See `docs/privacy/parties.md`,
+    /// which says what is not released among parties, and refused.
+    ///
+    /// # Errors
+    /// [`ExchangeError::PartsShow`], [`ExchangeError::HonestParties`], and those of [`Together::new`].
+    pub fn of_parties(
+        exchange: Box<dyn Exchange>,
+        honest: NonZeroUsize,
+    ) -> Result<Self, ExchangeError> {
+        if !exchange.hides_parts() {
+            return Err(ExchangeError::PartsShow);
+        }
+        let parties = exchange.ranks();
+        if honest.get() > parties {
+            return Err(ExchangeError::HonestParties {
+                honest: honest.get(),
+                parties,
+            });
+        }
+        Self::among(exchange, Some(honest))
+    }
+
+    fn among(
+        exchange: Box<dyn Exchange>,
+        honest: Option<NonZeroUsize>,
+    ) -> Result<Self, ExchangeError> {
         if exchange.rank() >= exchange.ranks() {
             return Err(ExchangeError::NoSuchRank {
                 rank: exchange.rank(),
@@ -94,6 +137,7 @@ impl Together {
         }
         let together = Self(Arc::new(Ranks {
             exchange,
+            honest,
             state: Mutex::new(State {
                 said: [0; 32],
                 parted: None,
@@ -101,7 +145,25 @@ impl Together {
             }),
         }));
         together.agree_on("the version", &env!("CARGO_PKG_VERSION"))?;
+        together.agree_on("whom they trust", &format_args!("{honest:?}"))?;
         Ok(together)
+    }
+
+    /// Of parties that do not trust each other: how many of them are counted on. None where ranks trust each other.
+    #[must_use]
+    pub fn honest(&self) -> Option<NonZeroUsize> {
+        self.0.honest
+    }
+
+    /// Refuses what parties that do not trust each other can't make: what crosses the wire without noise.
+    ///
+    /// # Errors
+    /// [`ExchangeError::AmongParties`], on all of them alike.
+    pub fn trusting(&self, what: &'static str) -> Result<(), ExchangeError> {
+        match self.honest() {
+            Some(_) => Err(ExchangeError::AmongParties { what }),
+            None => Ok(()),
+        }
     }
 
     /// This rank, from 0 on.
@@ -193,7 +255,20 @@ impl Together {
 
     /// The sums over all ranks of integers that fit 64 bits when added. They are **secret** as the sum of all records is, and so is what
     /// stands in `integers` before.
+    ///
+    /// # Errors
+    /// As [`Together::agree_on`]; parties have no sums without noise.
     pub(crate) fn sum(
+        &self,
+        what: &'static str,
+        integers: &mut [i64],
+    ) -> Result<(), ExchangeError> {
+        self.trusting(what)?;
+        self.noisy_sum(what, integers)
+    }
+
+    /// As [`Together::sum`], of integers that have the noise of this party.
+    pub(crate) fn noisy_sum(
         &self,
         what: &'static str,
         integers: &mut [i64],
