@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::chosen::Chosen;
 use crate::no_bound::NoBound;
+use crate::ranks;
 
 /// With at most this probability a certificate is wrong.
 const FAILURE: f64 = 0.05;
@@ -41,15 +42,15 @@ pub(crate) enum NoCertificate {
     Checkpoint,
     /// The run was chosen among several by what they released.
     Tuned,
-    /// The same, and slices may be no sample of it.
-    NoSample(NoBound),
+    /// For the reason that no bound is stated for.
+    NoBound(NoBound),
 }
 
 impl std::fmt::Display for NoCertificate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NoCertificate::Window(error) => error.fmt(f),
-            NoCertificate::NoSample(why) => why.fmt(f),
+            NoCertificate::NoBound(why) => why.fmt(f),
             NoCertificate::Projected => {
                 f.write_str("none under a projection: gradients are released of projected rows")
             }
@@ -160,13 +161,15 @@ pub(crate) fn run(
     let plan = &*chosen.plan;
     let windows = if projects {
         Err(NoCertificate::Projected)
+    } else if ranks::adds_noise() {
+        Err(NoCertificate::NoBound(NoBound::Noise))
     } else {
         WindowPlan::of(plan, FAILURE).map_err(NoCertificate::Window)
     };
     let windows = windows.and_then(|windows| match chosen.no_sample {
         _ if !windows.of_population() => Ok(windows),
         _ if chosen.resumed => Err(NoCertificate::Checkpoint),
-        Some(why) => Err(NoCertificate::NoSample(why)),
+        Some(why) => Err(NoCertificate::NoBound(why)),
         None => Ok(windows),
     });
     let windows = match windows {

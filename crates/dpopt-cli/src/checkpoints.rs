@@ -13,6 +13,7 @@ use crate::artefacts::{Taken, failed, not_a_file, taken};
 use crate::error::CliError;
 use crate::fit::Fit;
 use crate::paths::end_of_links;
+use crate::ranks;
 
 /// Checkpoints in a run where nothing else is asked for.
 const CHECKPOINTS: u64 = 20;
@@ -83,11 +84,21 @@ impl CheckpointArgs {
         Ok(())
     }
 
-    /// The checkpoint to start from, where there is one.
+    /// The checkpoint to start from, where there is one. Of several ranks the first reads it, and tells the others.
     pub(crate) fn read(&self) -> Result<Option<Checkpoint>, CliError> {
-        let path = self.resume.as_deref();
-        path.map(|path| Checkpoint::read(path).map_err(CliError::Checkpoint))
-            .transpose()
+        let Some(path) = self.resume.as_deref() else {
+            return Ok(None);
+        };
+        let own = match ranks::is_first() {
+            true => std::fs::read(path).map_err(|source| CliError::Read {
+                path: path.to_owned(),
+                source,
+            }),
+            false => Ok(Vec::new()),
+        };
+        let bytes = ranks::of_first("the checkpoint", own)?;
+        let checkpoint = Checkpoint::of_bytes(&bytes, path).map_err(CliError::Checkpoint);
+        checkpoint.map(Some)
     }
 
     /// Refuses a point of another number of weights than `dim`, of another network, or of a run that minimised something else.

@@ -107,6 +107,7 @@ impl Chosen {
             Withheld::NoSample(NoSample::Adjacency { .. }) => NoBound::Erased,
             Withheld::NoSample(_) => NoBound::MaybeRead,
             Withheld::Constant { .. } => NoBound::Constants,
+            Withheld::Noise { .. } => NoBound::Noise,
             _ => NoBound::Stop,
         });
         if let Some(why) = withheld {

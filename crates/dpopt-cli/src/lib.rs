@@ -67,6 +67,7 @@ mod train;
 mod tune;
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -128,12 +129,21 @@ pub fn alone(words: Vec<OsString>) -> ExitCode {
 }
 
 /// As [`alone`], as one of several ranks, each of which is called with the same words and reads records of its own. Results are those of
-/// one process with all records, and the first rank tells them.
+/// one process with all records, and the first rank tells them. `honest`: they are parties that do not trust each other with their records,
+/// of which so many are counted on; each adds its own share of the noise.
 #[must_use]
-pub fn on_ranks(exchange: Box<dyn Exchange>, words: Vec<OsString>) -> ExitCode {
+pub fn on_ranks(
+    exchange: Box<dyn Exchange>,
+    honest: Option<NonZeroUsize>,
+    words: Vec<OsString>,
+) -> ExitCode {
     let first = exchange.rank() == 0;
     tell::set_silent(!first);
-    let together = match Together::new(exchange) {
+    let together = match honest {
+        Some(honest) => Together::of_parties(exchange, honest),
+        None => Together::new(exchange),
+    };
+    let together = match together {
         Ok(together) => together,
         Err(error) => {
             tell(&format!("error: {error}"));

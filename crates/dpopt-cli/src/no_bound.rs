@@ -29,6 +29,8 @@ pub(crate) enum NoBound {
     Stop,
     /// The run was chosen among several by what they released.
     Tuned,
+    /// Parties added more noise than the plan has.
+    Noise,
 }
 
 impl std::fmt::Display for NoBound {
@@ -61,6 +63,7 @@ impl std::fmt::Display for NoBound {
             }
             NoBound::Diverged => "none stated: a release or a length was not finite",
             NoBound::NoCertificate => "none stated: the budget, the records, the candidates or the steps were used up before a certificate",
+            NoBound::Noise => "none stated where not all parties are counted on: each adds its share, and together they add more noise than is planned",
             NoBound::Tuned => {
                 "none stated for the best of several runs: proofs are about a run that was not chosen by what it released"
             }

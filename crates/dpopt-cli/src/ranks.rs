@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-use dpopt::oracle::{DataError, PrivateData, PublicOrder};
+use dpopt::nonconvex::Plan;
+use dpopt::oracle::{DataError, Offers, PrivateData, PublicOrder};
 use dpopt::privacy::{Adjacency, Curator, ExchangeError, Refused, Together};
 
 use crate::error::CliError;
@@ -36,9 +37,29 @@ pub(crate) fn own() -> Option<Together> {
     OWN.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
+/// Refuses a plan that these ranks can't run together, before anything is written.
+pub(crate) fn check_plan(curator: &Curator, plan: &dyn Plan) -> Result<(), CliError> {
+    curator.may_reserve(&plan.spend())?;
+    let parties = own().is_some_and(|ranks| ranks.honest().is_some());
+    refuse(
+        "--solver",
+        parties && plan.needs().meets(Offers::TRUSTING),
+        "it needs norms, selections or passes over single records, which parties that do not trust each other can't make",
+    )
+}
+
 /// Whether this is the rank that keeps the ledger, writes and tells.
 pub(crate) fn is_first() -> bool {
     own().is_none_or(|ranks| ranks.is_first())
+}
+
+/// Whether these are parties that add more noise together than is planned, since not all are counted on.
+pub(crate) fn adds_noise() -> bool {
+    own().is_some_and(|ranks| {
+        ranks
+            .honest()
+            .is_some_and(|honest| honest.get() < ranks.ranks())
+    })
 }
 
 /// Refuses to go on unless all ranks say the same here.
@@ -64,6 +85,46 @@ pub(crate) fn any(says: bool) -> bool {
     };
     let all = ranks.of_each("who was told to stop", u64::from(says));
     all.is_ok_and(|all| all.iter().any(|one| *one > 0))
+}
+
+/// What the first rank has, on all ranks. Public.
+pub(crate) fn of_first(
+    what: &'static str,
+    own_bytes: Result<Vec<u8>, CliError>,
+) -> Result<Vec<u8>, CliError> {
+    let Some(ranks) = own() else {
+        return own_bytes;
+    };
+    let mut bytes = ranks.all_of(what, own_bytes)?;
+    let mut length = [bytes.len() as u64];
+    ranks.of_rank(0, what, &mut length)?;
+    bytes.resize(length[0] as usize, 0);
+    let mut words: Vec<u64> = bytes
+        .chunks(8)
+        .map(|piece| {
+            piece
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte))
+        })
+        .collect();
+    ranks.of_rank(0, what, &mut words)?;
+    let all = words.iter().flat_map(|word| word.to_le_bytes());
+    Ok(all.take(bytes.len()).collect())
+}
+
+/// As [`of_first`], of numbers.
+pub(crate) fn numbers_of_first<const N: usize>(
+    what: &'static str,
+    own: Result<[f64; N], CliError>,
+) -> Result<[f64; N], CliError> {
+    let own = own.map(|numbers| numbers.iter().flat_map(|x| x.to_le_bytes()).collect());
+    let bytes = of_first(what, own)?;
+    let mut numbers = [0.0; N];
+    for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+        *number = f64::from_le_bytes(*bytes);
+    }
+    Ok(numbers)
 }
 
 /// A seed from the operating system, the same on all ranks.

@@ -185,8 +185,8 @@ fn privacy(input: &ReportInput<'_>) -> String {
     }
     for claim in privacy.rests_on {
         out.push_str(&format!(
-            "<li><strong>Claimed of the loss.</strong> {}. The sensitivity of this solver's releases is derived \
-             from this and not enforced: if it fails there is no guarantee.</li>\n",
+            "<li><strong>Claimed, and not enforced.</strong> {}. The guarantee is derived from this: if it fails there is \
+             none.</li>\n",
             escape(claim)
         ));
     }

@@ -148,18 +148,6 @@ impl TrainArgs {
             .check()
     }
 
-    /// Refuses what several ranks can't do.
-    fn check_ranks(&self) -> Result<(), CliError> {
-        self.table.check_ranks()?;
-        let resumes = self.checkpoints.resume().is_some();
-        ranks::refuse(
-            "--resume",
-            resumes,
-            "a run that goes on is made by one process",
-        )?;
-        ranks::refuse("--dry-run", self.dry_run, "a plan is shown by one process")
-    }
-
     /// Refuses records that stay in their file for what needs them in memory.
     fn check_memory(&self, in_a_file: bool, solver: AnySolver) -> Result<(), CliError> {
         if !in_a_file || !(self.how.projects() || solver.needs_memory()) {
@@ -181,7 +169,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let clock = Stopwatch::start();
     // Public things first.
     ranks::agree_on("the command", &format_args!("{args:?}"))?;
-    args.check_ranks()?;
+    args.table.check_ranks()?;
     args.check_paths()?;
     check_kept("run", &args.ledger, (args.out.as_deref(), args.json))?;
     if !args.adjacency.record_count_is_public() && args.public_records.is_none() {
@@ -281,9 +269,15 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         _ => None,
     };
     let whole = shared.filter(|_| start.is_some());
-    let delta = match (args.delta, whole) {
-        (Some(delta), _) | (None, Some((_, delta))) => delta,
+    let delta = match (args.delta, start) {
+        (Some(delta), _) => delta,
         (None, None) => Delta::new(DELTA)?,
+        // The first rank has the ledger.
+        (None, Some(_)) => {
+            let own = whole.map_or(0.0, |(_, delta)| delta.get());
+            let [delta] = ranks::numbers_of_first("the delta of the ledger", Ok([own]))?;
+            Delta::new(delta)?
+        }
     };
     let epsilon = args.epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
     let (data, held_out) = args
@@ -329,9 +323,13 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
                 ..Chosen::saddle(wanted.solver, plan, args.solver)
             }
         }
-        (Some(Shared::Open(file)), None) if start.is_some() => {
-            choose_what_fits((&args.how, args.solver), &fit, &facts, delta, file)?
-        }
+        (ledger, None) if start.is_some() => choose_what_fits(
+            (&args.how, args.solver),
+            &fit,
+            &facts,
+            delta,
+            ledger.as_mut(),
+        )?,
         (_, epsilon) => {
             let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
             args.how
@@ -370,6 +368,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         Some(curator) => curator,
         None => ranks::curator(data.adjacency())?,
     };
+    ranks::check_plan(&curator, &*chosen.plan).map_err(|error| before.told(error))?;
     let budget_file = match ledger {
         Some(ledger) => {
             let mut file = ledger.open(chosen.plan.access(), chosen.plan.spend().event())?;

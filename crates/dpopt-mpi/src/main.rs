@@ -1,23 +1,34 @@
 //! The `dpopt` command on several ranks: `mpirun -n 4 dpopt-mpi train --data 'part-*.csv' ...`.
 
+use std::ffi::OsString;
 use std::io::Write as _;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use dpopt_mpi::Masked;
+
 /// How long ranks wait for each other where nothing else is asked for.
 const LIMIT: Duration = Duration::from_secs(600);
-/// The flag that says otherwise, before the command.
-const FLAG: &str = "--rank-limit";
+/// The flags of ranks, before the command: how long they wait, and of how many it is known that they keep what they have to themselves.
+const WAIT: &str = "--rank-limit";
+const HONEST: &str = "--honest-parties";
 
 fn main() -> ExitCode {
     let mut words: Vec<_> = std::env::args_os().collect();
-    let limit = match limit(&mut words) {
-        Ok(limit) => limit,
+    let flags = match Flags::read(&mut words) {
+        Ok(flags) => flags,
         Err(problem) => return refused(&problem),
     };
-    match dpopt_mpi::start(limit) {
+    match dpopt_mpi::start(flags.limit) {
         Ok((engine, ranks)) => {
-            let exit = dpopt_cli::on_ranks(Box::new(ranks), words);
+            let exit = match flags.honest {
+                None => dpopt_cli::on_ranks(Box::new(ranks), None, words),
+                honest => match Masked::new(ranks) {
+                    Ok(masked) => dpopt_cli::on_ranks(Box::new(masked), honest, words),
+                    Err(error) => refused(&error.to_string()),
+                },
+            };
             drop(engine);
             exit
         }
@@ -25,20 +36,39 @@ fn main() -> ExitCode {
     }
 }
 
-/// Takes the flag out of the words.
-fn limit(words: &mut Vec<std::ffi::OsString>) -> Result<Duration, String> {
-    if words.get(1).is_none_or(|word| word != FLAG) {
-        return Ok(LIMIT);
+struct Flags {
+    limit: Duration,
+    honest: Option<NonZeroUsize>,
+}
+
+impl Flags {
+    /// Takes them out of the words.
+    fn read(words: &mut Vec<OsString>) -> Result<Self, String> {
+        let mut flags = Self {
+            limit: LIMIT,
+            honest: None,
+        };
+        while let Some(flag) = words.get(1).filter(|word| *word == WAIT || *word == HONEST) {
+            let waits = flag == WAIT;
+            let number = words.get(2).and_then(|word| word.to_str()?.parse().ok());
+            match number.and_then(NonZeroUsize::new) {
+                Some(number) if waits => flags.limit = Duration::from_secs(number.get() as u64),
+                None if waits => {
+                    return Err(format!(
+                        "{WAIT}: a whole number of seconds, at least 1, is needed"
+                    ));
+                }
+                None => {
+                    return Err(format!(
+                        "{HONEST}: how many of the parties add their noise and show nobody their sums is needed, at least 1"
+                    ));
+                }
+                honest => flags.honest = honest,
+            }
+            words.drain(1..3);
+        }
+        Ok(flags)
     }
-    let given = words
-        .get(2)
-        .and_then(|word| word.to_str()?.parse::<u64>().ok());
-    let seconds = given.filter(|seconds| *seconds > 0);
-    let seconds = seconds.ok_or(format!(
-        "{FLAG}: a whole number of seconds, at least 1, is needed"
-    ))?;
-    words.drain(1..3);
-    Ok(Duration::from_secs(seconds))
 }
 
 fn refused(problem: &str) -> ExitCode {

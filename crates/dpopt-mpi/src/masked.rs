@@ -121,3 +121,124 @@ impl<E: Exchange> Exchange for Masked<E> {
         self.inner.add(words)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use dpopt_privacy::exchange::ThreadRanks;
+    use dpopt_privacy::{Exchange, ExchangeError};
+
+    use super::Masked;
+
+    type Wire = Arc<Mutex<Vec<Vec<u64>>>>;
+
+    /// Ranks that are threads, with a look at what each sends.
+    struct Tapped(ThreadRanks, Wire);
+
+    impl Exchange for Tapped {
+        fn rank(&self) -> usize {
+            self.0.rank()
+        }
+
+        fn ranks(&self) -> usize {
+            self.0.ranks()
+        }
+
+        fn add(&self, words: &mut [u64]) -> Result<(), ExchangeError> {
+            self.1.lock().unwrap().push(words.to_vec());
+            self.0.add(words)
+        }
+    }
+
+    /// The sums of these rounds on each rank, and what each sent.
+    fn rounds(
+        ranks: usize,
+        own: impl Fn(usize) -> Vec<Vec<u64>> + Sync,
+    ) -> Vec<[Vec<Vec<u64>>; 2]> {
+        let own = &own;
+        std::thread::scope(|scope| {
+            let all = ThreadRanks::new(ranks, Duration::from_secs(60)).into_iter();
+            let started = all.map(|rank| {
+                scope.spawn(move || {
+                    let wire = Wire::default();
+                    let masked = Masked::new(Tapped(rank, Arc::clone(&wire))).unwrap();
+                    assert!(masked.hides_parts());
+                    let mut found = own(masked.rank());
+                    for words in &mut found {
+                        masked.add(words).unwrap();
+                    }
+                    // The first round was that of the keys.
+                    let sent = wire.lock().unwrap().split_off(1);
+                    [found, sent]
+                })
+            });
+            let started: Vec<_> = started.collect();
+            started.into_iter().map(|one| one.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn masks_cancel_and_show_nothing_of_a_part() {
+        for ranks in [2, 3, 5] {
+            // The same words in two rounds, of two lengths.
+            let own = |rank: usize| [4, 4, 7].map(|n| vec![rank as u64; n]).to_vec();
+            let found = rounds(ranks, own);
+            let total: u64 = (0..ranks as u64).sum();
+            let mut seen = Vec::new();
+            for [sums, sent] in &found {
+                assert_eq!(*sums, [4, 4, 7].map(|n| vec![total; n]));
+                seen.extend(sent.iter().flatten().copied());
+                // Were masks those of the round before, differences of rounds would show those of sums.
+                assert!((0..4).all(|k| sent[0][k] != sent[1][k] && sent[0][k] != sent[2][k]));
+            }
+            // All words differ, and half of their bits are set: a standard deviation is 4/sqrt(words) of 64.
+            let words = seen.len();
+            let bits: u32 = seen.iter().map(|word| word.count_ones()).sum();
+            let mean = f64::from(bits) / words as f64;
+            assert!(
+                (mean - 32.0).abs() < 6.0 * 4.0 / (words as f64).sqrt(),
+                "{mean}"
+            );
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!(seen.len(), words);
+        }
+    }
+
+    /// Who knows all keys but those of two ranks learns their sum, and what they send alone is another in each run.
+    #[test]
+    fn keys_are_fresh_in_every_run() {
+        let own = |rank: usize| vec![vec![rank as u64; 3]];
+        let (one, other) = (rounds(2, own), rounds(2, own));
+        for (one, other) in one.iter().zip(&other) {
+            assert_eq!(one[0], other[0]);
+            assert_ne!(one[1], other[1]);
+        }
+        let add = |k: usize| one[0][1][0][k].wrapping_add(one[1][1][0][k]);
+        assert_eq!([add(0), add(1), add(2)], [1; 3]);
+    }
+
+    #[test]
+    fn a_public_key_of_no_order_is_refused() {
+        struct Zero;
+        impl Exchange for Zero {
+            fn rank(&self) -> usize {
+                0
+            }
+            fn ranks(&self) -> usize {
+                2
+            }
+            fn add(&self, words: &mut [u64]) -> Result<(), ExchangeError> {
+                words[4..].fill(0);
+                Ok(())
+            }
+        }
+        let refused = Masked::new(Zero).err();
+        assert!(matches!(refused, Some(ExchangeError::Engine { .. })));
+        // A rank alone has nobody to hide from.
+        let alone = rounds(1, |_| vec![vec![7, 8]]);
+        assert_eq!(alone[0], [vec![vec![7, 8]], vec![vec![7, 8]]]);
+    }
+}

@@ -355,8 +355,55 @@ fn what_ranks_can_not_share_is_refused_and_nothing_is_charged() {
         "tune --data part-*.csv --schema s.toml",
         "only `train` runs on several ranks",
     );
-    let dry = format!("train --data part-*.csv --dry-run {with}");
-    place.refused(4, &dry, "a plan is shown by one process");
+}
+
+/// A plan is of all records, and told once; a run goes on from a checkpoint that the first rank alone has, with what its ledger has left.
+#[test]
+fn ranks_show_a_plan_and_go_on_with_a_run() {
+    let place = Place::new(3);
+    let with = "--data part-*.csv --schema s.toml --solver noisy-gd --threads 1";
+    let output = place.run(3, &format!("train {with} --epsilon 1 --dry-run"));
+    let said = both(&output);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("dry run").count(), 1, "{said}");
+    // As of one process with all of the table.
+    let mut table = "x,y\n".to_owned();
+    for part in 0..3 {
+        let name = place.0.path().join(format!("part-{part}.csv"));
+        let text = std::fs::read_to_string(name).unwrap();
+        table += text.split_once('\n').unwrap().1;
+    }
+    place.put("all.csv", &table);
+    let alone = with.replace("part-*.csv", "all.csv");
+    let one = both(&place.run(1, &format!("train {alone} --epsilon 1 --dry-run")));
+    assert_eq!(said, one);
+
+    let books = "--ledger b.jsonl --budget 2e3 --budget-delta 1e-3";
+    let first =
+        format!("train {with} {books} --max-steps 40 --epsilon 5e2 --checkpoint c.json --out o");
+    let output = place.run(3, &first);
+    assert!(output.status.success(), "{}", both(&output));
+    let output = place.run(
+        3,
+        &format!("train {with} {books} --max-steps 40 --resume c.json --out again"),
+    );
+    let said = both(&output);
+    assert!(output.status.success(), "{said}");
+    let mut books = Ledger::open(&place.0.path().join("b.jsonl")).unwrap();
+    let state = books.state().unwrap();
+    assert_eq!((state.runs, state.open), (2, 0));
+    assert!(
+        books.epsilon_left(&state) < 1e3,
+        "what was left was not spent"
+    );
+
+    let gone = format!("train {with} --ledger b.jsonl --resume none.json --out third");
+    let output = place.run(3, &gone);
+    let said = both(&output);
+    assert!(
+        !output.status.success() && said.contains("none.json"),
+        "{said}"
+    );
 }
 
 /// Ranks that were started with other words: another plan, another schema.
@@ -418,4 +465,45 @@ fn ranks_with_other_words_are_told() {
         said.contains("the ranks do not agree on the schema"),
         "{said}"
     );
+}
+
+/// Parties that don't trust each other: each with its own noise, masked, and the statement says on what it rests.
+#[test]
+fn parties_train_together_and_what_they_can_not_make_is_refused() {
+    let with = "--data part-{rank}.csv --schema s.toml --max-steps 400 --epsilon 1e6 --ledger b.jsonl --budget 2e6 --budget-delta 1e-3 --out o --threads 1";
+    for solver in [
+        "noisy-gd",
+        "dp-sgd --adjacency add-remove --public-records 1500",
+        "spiderboost",
+        "dp-mf",
+        "tree-spider",
+    ] {
+        let place = Place::new(3);
+        let output = place.run(
+            3,
+            &format!("--honest-parties 2 train {with} --solver {solver}"),
+        );
+        let said = both(&output);
+        assert!(output.status.success(), "{solver}: {said}");
+        assert_eq!(said.matches("Table  ").count(), 1, "{said}");
+        let events = std::fs::read_to_string(place.0.path().join("o/events.json")).unwrap();
+        assert!(events.contains("as many of the parties as were declared honest"));
+        let mut books = Ledger::open(&place.0.path().join("b.jsonl")).unwrap();
+        let state = books.state().unwrap();
+        assert_eq!((state.runs, state.open), (1, 0));
+    }
+    let place = Place::new(3);
+    for (honest, solver, why) in [
+        ("2", "adaptive-gd", "parties that do not trust each other"),
+        (
+            "2",
+            "recursive-sgd --radius 1",
+            "parties that do not trust each other",
+        ),
+        ("4", "dp-sgd", "4 honest parties can't be among 3"),
+        ("0", "dp-sgd", "--honest-parties: how many"),
+    ] {
+        let words = format!("--honest-parties {honest} train {with} --solver {solver}");
+        place.refused(3, &words, why);
+    }
 }

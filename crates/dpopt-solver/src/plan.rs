@@ -387,6 +387,7 @@ fn run(plan: &dyn Plan, oracle: &mut dyn Oracle, run: Run<'_>) -> Result<Outcome
         let of = Covers {
             planned: &plan.field_facts(),
             exact: facts.exact_for(plan.needs()),
+            noise_excess: with.books().curator().noise_excess(),
             rests_on,
             regularizer,
         };

@@ -28,6 +28,14 @@ pub enum Withheld {
         /// Its adjacency.
         found_under: Adjacency,
     },
+    /// Each of several parties added its share of the noise, of which fewer were counted on.
+    #[error(
+        "releases have {factor} times the noise that was planned for, since not all parties are counted on"
+    )]
+    Noise {
+        /// Of the standard deviation.
+        factor: f64,
+    },
     /// Sums in single precision shorten contributions.
     #[error("sums are in single precision, which no bound is about")]
     SinglePrecision,
@@ -53,6 +61,8 @@ pub(crate) struct Covers<'a> {
     pub(crate) planned: &'a PublicFacts,
     /// Whether answers are as they should be.
     pub(crate) exact: bool,
+    /// [`dpopt_privacy::Curator::noise_excess`].
+    pub(crate) noise_excess: f64,
     pub(crate) rests_on: RestsOn,
     pub(crate) regularizer: Option<Regularizer>,
 }
@@ -81,6 +91,11 @@ impl Covers<'_> {
                 planned_under: planned.adjacency,
                 found: oracle.records,
                 found_under: oracle.adjacency,
+            });
+        }
+        if self.noise_excess > 1.0 {
+            return Some(Withheld::Noise {
+                factor: self.noise_excess,
             });
         }
         if !self.exact {

@@ -176,7 +176,7 @@ fn rests_on(model: &Model) -> Vec<Block> {
         );
     } else {
         items.push(format!(
-            "Claimed of the loss, and not enforced: {}.",
+            "Claimed, and not enforced: {}.",
             privacy.rests_on.join("; ")
         ));
     }

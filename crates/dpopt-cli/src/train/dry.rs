@@ -11,6 +11,7 @@ use crate::fit::Fit;
 use crate::ledger::Shared;
 use crate::no_bound::NoBound;
 use crate::plan;
+use crate::ranks;
 use crate::source::Source;
 
 impl TrainArgs {
@@ -34,7 +35,8 @@ impl TrainArgs {
                     adjacency: self.adjacency,
                     public_records: None,
                 };
-                private_data(how, source)?.public_records()
+                let data = private_data(how, source)?;
+                ranks::joined(data, &source.name(), None)?.public_records()
             }
         };
         let (epsilon, delta) = (self.epsilon, self.delta);
@@ -60,6 +62,9 @@ impl TrainArgs {
         self.check_memory(in_a_file, chosen.solver)?;
         let mut notes: Vec<(&'static str, String)> = Vec::new();
         notes.extend(held.map(|(_, words)| ("evaluation", words)));
+        if !ranks::is_first() {
+            return Ok(());
+        }
         let withheld = self.withheld(&chosen, in_a_file)?;
         notes.extend(withheld.map(|why| ("bound of a run on these records", why.to_string())));
         notes.push((

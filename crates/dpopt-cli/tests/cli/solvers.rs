@@ -193,7 +193,7 @@ fn claims_are_stated_with_the_guarantee() {
     assert_eq!(model["privacy"]["rests_on"], ledger["rests_on"]);
     let report = place.read("o/report.html");
     for part in [
-        "Claimed of the loss",
+        "Claimed, and not enforced",
         "Length of passes",
         "no gradient is released",
         "distance from the start to a minimiser",
@@ -205,7 +205,7 @@ fn claims_are_stated_with_the_guarantee() {
     assert!(!place.ok(flags).contains("Assumed besides"));
     assert!(place.json("o/events.json").get("rests_on").is_none());
     let report = place.read("o/report.html");
-    assert!(!report.contains("Claimed of the loss") && report.contains("stage 1: records"));
+    assert!(!report.contains("Claimed, and") && report.contains("stage 1: records"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use dpopt_nonconvex::{
     SOLVERS, SPIDERBOOST, STORM, SecondOrderTargets, Solver, TreeNoise, TreeSettings,
     TreeSpiderPlan, TreeTarget,
 };
-use dpopt_oracle::{Batch, Glm, PrivateData, PrivateMean};
+use dpopt_oracle::{Batch, Glm, Offers, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, PrefixKind};
 
 use crate::ranks;
@@ -405,8 +405,13 @@ impl Cases<'_> {
             .starting_at(start);
         let mut seen = Seen::until(self.stopped);
         let mut observer = |release: &Release<'_>| seen.release(release);
-        let (outcome, _) = on.run(&*plan, &mut observer).unwrap();
-        self.line(name, seen, &outcome);
+        let ran = on.run(&*plan, &mut observer);
+        if ranks::is_party() && plan.needs().meets(Offers::TRUSTING) {
+            assert!(ran.is_err());
+            let refused = [name, &self.adjacency.to_string(), "refused"];
+            return self.table.line(&refused.map(str::to_owned));
+        }
+        self.line(name, seen, &ran.unwrap().0);
     }
 
     fn line(&mut self, name: &str, seen: Seen, outcome: &Outcome) {

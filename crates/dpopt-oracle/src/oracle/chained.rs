@@ -40,7 +40,8 @@ impl<L: TwiceDifferentiable> PrivateMean<'_, L> {
             }
         }
         let sensitivity = bound.radius() * self.data.adjacency().sum_sensitivity();
-        Ok(Mean::new(mean, noise.get() * sensitivity))
+        let excess = self.books.curator().noise_excess();
+        Ok(Mean::new(mean, noise.get() * sensitivity * excess))
     }
 
     /// The mean of one link's products, in the lattice of the chain.

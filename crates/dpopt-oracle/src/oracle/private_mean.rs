@@ -110,6 +110,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             | Offers::SMOOTHED
             | Offers::DIRECTIONAL;
         let (dim, records) = (loss.dim(data.records()), data.public_records());
+        let offers = offers.among(data.together());
         let facts = OracleFacts::new(dim, records, data.adjacency(), offers)
             .with_constants(constants.lipschitz, constants.smoothness)
             .with_hessian_frobenius(constants.hessian_frobenius)
@@ -232,12 +233,13 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         };
         let denominator = ticket.sample().denominator();
         let mut mean = self.books.curator_mut().redeem(ticket, sum)?;
+        let excess = self.books.curator().noise_excess();
         for x in &mut mean {
             *x /= denominator;
         }
         self.count(query, denominator);
         let sensitivity = bound.radius() * self.data.adjacency().sum_sensitivity();
-        let noise_std = noise_multiplier.get() * sensitivity / denominator;
+        let noise_std = noise_multiplier.get() * sensitivity / denominator * excess;
         Ok(Some(Mean::new(mean, noise_std)))
     }
 

@@ -54,6 +54,13 @@ impl Table {
         self.0.push(columns.join("\t"));
     }
 
+    /// Whether a line begins with these columns.
+    #[allow(dead_code, reason = "as below")]
+    pub(crate) fn has(&self, columns: &[&str]) -> bool {
+        let columns = columns.join("\t") + "\t";
+        self.0.iter().any(|line| line.starts_with(&columns))
+    }
+
     /// Those of other cases.
     #[allow(dead_code, reason = "one of the tests that share this file calls it")]
     pub(crate) fn without(&self, leave: impl Fn(&str) -> bool) -> Self {
@@ -102,4 +109,10 @@ fn by_case<'a>(lines: impl Iterator<Item = &'a str>) -> BTreeMap<(&'a str, &'a s
         (columns.next().unwrap_or(""), columns.next().unwrap_or(""))
     };
     lines.map(|line| (case(line), line)).collect()
+}
+
+impl std::fmt::Display for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
 }

@@ -32,9 +32,6 @@ impl Curator {
         noise_multiplier: NoiseMultiplier,
         participation: Participation,
     ) -> Result<Prefix, Refused> {
-        if let Some(parties) = self.parties() {
-            parties.trusting("a period of prefix sums")?;
-        }
         let slices = participation != Participation::Every;
         if slices && !self.adjacency.record_count_is_public() {
             return Err(PoolError::Adjacency {
@@ -46,11 +43,13 @@ impl Curator {
         let unit = noise.unit_noise(noise_multiplier)?.get();
         // Rounded up: the product errs by less than one unit in the last place.
         let scale = (unit * bound.sensitivity_in_steps(self.adjacency)).next_up();
+        let (scale, shares) = self.share_of_period(scale, &noise)?;
         let terms = Terms {
             event: noise.event(noise_multiplier)?,
             noise,
             bound,
             scale: RoundedGaussian::new(scale)?,
+            shares,
             curator: self.id,
         };
         self.note(&format_args!(

@@ -165,7 +165,15 @@ impl Checkpoint {
     /// or is damaged.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
         let bytes = std::fs::read(path).map_err(|source| failed(path, source))?;
-        let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        Self::of_bytes(&bytes, path)
+    }
+
+    /// The checkpoint in these bytes, which were read from `path`: by another of several ranks.
+    ///
+    /// # Errors
+    /// As [`Checkpoint::read`].
+    pub fn of_bytes(bytes: &[u8], path: &Path) -> Result<Self, CheckpointError> {
+        let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         chain::check_format(line, "checkpoint", FORMAT, VERSION).map_err(|format| {
             let path = path.to_owned();
             match format {

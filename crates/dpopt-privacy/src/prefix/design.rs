@@ -215,7 +215,7 @@ impl PrefixNoise {
     }
 
     /// Largest Σ_j B_tj².
-    pub(super) fn worst_unit_variance(&self) -> f64 {
+    pub(crate) fn worst_unit_variance(&self) -> f64 {
         self.unit_variances.iter().copied().fold(0.0, f64::max)
     }
 

@@ -354,10 +354,110 @@ fn parties_refuse_what_needs_a_sum_without_noise() {
         sum.add_scaled(1.0, &record(3));
         assert!(among(curator.redeem_norm(ticket, sum, &[]).unwrap_err()));
         let every = Participation::Every;
-        let period = curator.prefix(PrefixKind::Toeplitz, bound(), 2, z(2.0), every);
+        let period = curator.prefix(PrefixKind::Honaker, bound(), 2, z(2.0), every);
         assert!(among(period.err().unwrap()));
         assert_eq!(wire.lock().unwrap().len(), before);
     });
+}
+
+/// The prefix sums of three parties, with their records or without any, as released by the first.
+fn period(kind: PrefixKind, seed: u64, records: bool) -> (Vec<Vec<f64>>, Vec<f64>) {
+    const STEPS: u64 = 5;
+    let mut found = on(3, 2, |together, wire| {
+        let mut curator = simulated(&together, seed);
+        curator
+            .reserve(&Spend::Fixed(Event::gaussian(z(2.0))))
+            .unwrap();
+        let every = Participation::Every;
+        let mut period = curator.prefix(kind, bound(), STEPS, z(2.0), every).unwrap();
+        let stds = (1..=STEPS).map(|t| period.standard_deviation(t).unwrap());
+        let stds: Vec<f64> = stds.collect();
+        let mut released = Vec::new();
+        for t in 0..STEPS {
+            let ticket = period
+                .grant(Which::All, Body::of(60), &mut curator)
+                .unwrap();
+            let sum = || {
+                let mut sum = LatticeSum::new(bound());
+                if records {
+                    sum.add_scaled(1.0, &record(3 * t + together.rank() as u64));
+                }
+                sum
+            };
+            let (_, own) = sum().into_integers();
+            released.push(period.redeem(ticket, sum(), &mut curator).unwrap());
+            let wire = wire.lock().unwrap();
+            let sent = wire.iter().rfind(|words| words.len() == DIM).unwrap();
+            // The noise of a share has millions of steps.
+            let far = |(sent, own): (&u64, &i64)| (*sent as i64).wrapping_sub(*own).abs() > 1 << 10;
+            assert!(sent.iter().zip(own.iter()).all(far));
+        }
+        (released, stds)
+    });
+    for other in &found[1..] {
+        assert_eq!(other.0, found[0].0);
+    }
+    found.swap_remove(0)
+}
+
+/// Of every kind: what the records add to a prefix sum is their sum, and the noise has the variance that the period says, that of all shares.
+#[test]
+fn prefix_sums_have_the_noise_of_every_party() {
+    for kind in [
+        PrefixKind::Independent,
+        PrefixKind::Tree,
+        PrefixKind::Toeplitz,
+        PrefixKind::Banded { band: 2 },
+    ] {
+        let ((with, _), (without, _)) = (period(kind, 7, true), period(kind, 7, false));
+        let mut exact = vec![0i64; DIM];
+        for (t, (with, without)) in with.iter().zip(&without).enumerate() {
+            for rank in 0..3 {
+                let mut sum = LatticeSum::new(bound());
+                sum.add_scaled(1.0, &record(3 * t as u64 + rank));
+                let (_, own) = sum.into_integers();
+                exact
+                    .iter_mut()
+                    .zip(own.iter())
+                    .for_each(|(all, own)| *all += own);
+            }
+            let step = bound().step();
+            for k in 0..DIM {
+                // Both are whole steps below 2^53.
+                assert_eq!((with[k] - without[k]) / step, exact[k] as f64, "{kind:?}");
+            }
+        }
+        const RUNS: u64 = 400;
+        let mut squares = 0.0;
+        for seed in 0..RUNS {
+            let (released, stds) = period(kind, seed, false);
+            for (released, std) in released.iter().zip(&stds) {
+                squares += released.iter().map(|x| (x / std).powi(2)).sum::<f64>();
+            }
+        }
+        let mean = squares / (RUNS * 5 * DIM as u64) as f64;
+        // The five steps of a coordinate are correlated: a standard deviation of at most sqrt(2/1200). Six of them.
+        assert!((mean - 1.0).abs() < 0.245, "{kind:?}: {mean}");
+    }
+    let unit = |kind, honest| {
+        on(3, honest, |together, _| {
+            let mut curator = simulated(&together, 1);
+            curator
+                .reserve(&Spend::Fixed(Event::gaussian(z(2.0))))
+                .unwrap();
+            let every = Participation::Every;
+            let period = curator.prefix(kind, bound(), 5, z(2.0), every).unwrap();
+            let mut alone = Curator::simulated(ADJACENCY, 1);
+            alone
+                .reserve(&Spend::Fixed(Event::gaussian(z(2.0))))
+                .unwrap();
+            let one = alone.prefix(kind, bound(), 5, z(2.0), every).unwrap();
+            period.standard_deviation(3).unwrap() / one.standard_deviation(3).unwrap()
+        })
+    };
+    // All counted on: the noise of one process. Two of three: sqrt(3/2) of it.
+    assert!((unit(PrefixKind::Tree, 3)[0] - 1.0).abs() < 1e-12);
+    assert!((unit(PrefixKind::Toeplitz, 2)[0] - 1.5f64.sqrt()).abs() < 1e-12);
 }
 
 #[test]
