@@ -15,7 +15,7 @@ use dpopt_nonconvex::{
     SOLVERS, SPIDERBOOST, STORM, SecondOrderTargets, Solver, TreeNoise, TreeSettings,
     TreeSpiderPlan, TreeTarget,
 };
-use dpopt_oracle::{Batch, Glm, Offers, PrivateData, PrivateMean};
+use dpopt_oracle::{Batch, Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, PrefixKind};
 
 use crate::ranks;
@@ -406,7 +406,7 @@ impl Cases<'_> {
         let mut seen = Seen::until(self.stopped);
         let mut observer = |release: &Release<'_>| seen.release(release);
         let ran = on.run(&*plan, &mut observer);
-        if ranks::is_party() && plan.needs().meets(Offers::TRUSTING) {
+        if ranks::refuses(plan.needs(), &plan.spend()) {
             assert!(ran.is_err());
             let refused = [name, &self.adjacency.to_string(), "refused"];
             return self.table.line(&refused.map(str::to_owned));

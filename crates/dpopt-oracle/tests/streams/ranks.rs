@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Duration;
 
-use dpopt_oracle::{PrivateData, Records};
+use dpopt_oracle::{Offers, PrivateData, Records};
 use dpopt_privacy::exchange::ThreadRanks;
-use dpopt_privacy::{Curator, Exchange, ExchangeError, Together};
+use dpopt_privacy::{Curator, Exchange, ExchangeError, Spend, Together};
 
 use crate::table::Table;
 
@@ -90,10 +90,15 @@ impl Exchange for Hidden {
     }
 }
 
-/// Whether this rank is a party.
+/// Whether this rank is a party that can't make this with the others.
 #[allow(dead_code, reason = "as above")]
-pub(crate) fn is_party() -> bool {
+pub(crate) fn refuses(needs: Offers, spend: &Spend) -> bool {
+    let without_noise = [Offers::NORMS, Offers::SELECTIONS, Offers::PASSES];
+    let of_all = ["SampledWithoutReplacement", "RandomAllocation"];
+    let event = spend.event().to_string();
     own().is_some_and(|together| together.honest().is_some())
+        && (without_noise.iter().any(|one| needs.covers(*one))
+            || of_all.iter().any(|sample| event.contains(sample)))
 }
 
 /// Which of so many records this rank has: more on later ranks; all, where there are no ranks.
