@@ -103,12 +103,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         }
         let constants = loss.constants_on(data.records());
         let means = Offers::MEANS | Offers::NORMS | Offers::SELECTIONS | Offers::PERIODS;
-        let offers = means
-            | Offers::VALUES
-            | Offers::VALUE_CHANGES
-            | Offers::SLOPES
-            | Offers::SMOOTHED
-            | Offers::DIRECTIONAL;
+        let values = Offers::VALUES | Offers::VALUE_CHANGES;
+        let offers = means | values | Offers::SLOPES | Offers::SMOOTHED | Offers::DIRECTIONAL;
         let (dim, records) = (loss.dim(data.records()), data.public_records());
         let offers = offers.among(data.together());
         let facts = OracleFacts::new(dim, records, data.adjacency(), offers)
@@ -233,12 +229,12 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         };
         let denominator = ticket.sample().denominator();
         let mut mean = self.books.curator_mut().redeem(ticket, sum)?;
-        let excess = self.books.curator().noise_excess();
         for x in &mut mean {
             *x /= denominator;
         }
         self.count(query, denominator);
         let sensitivity = bound.radius() * self.data.adjacency().sum_sensitivity();
+        let excess = self.books.curator().noise_excess();
         let noise_std = noise_multiplier.get() * sensitivity / denominator * excess;
         Ok(Some(Mean::new(mean, noise_std)))
     }
