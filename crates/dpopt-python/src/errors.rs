@@ -1,5 +1,6 @@
 //! The exceptions of the package, with the messages of the library.
 
+use dpopt::certify::PrivateCertificateError;
 use dpopt::nonconvex::{PlanError as NoPlan, RunError};
 use dpopt::privacy::ledger::LedgerError;
 use dpopt::privacy::{Refused, UnitError};
@@ -41,6 +42,14 @@ pub(crate) fn unit(error: UnitError) -> PyErr {
 
 pub(crate) fn no_plan(error: NoPlan) -> PyErr {
     PlanError::new_err(chain(&error))
+}
+
+/// Before the release a certificate that can't be had is a plan that can't.
+pub(crate) fn certificate(error: PrivateCertificateError) -> PyErr {
+    match error {
+        PrivateCertificateError::Ask(error) => Error::new_err(chain(&error)),
+        error => PlanError::new_err(chain(&error)),
+    }
 }
 
 pub(crate) fn data(error: impl std::error::Error) -> PyErr {

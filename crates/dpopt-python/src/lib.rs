@@ -4,6 +4,7 @@
 //! into a [`dpopt::oracle::PrivateData`]. Python has no way back to them.
 
 mod accounting;
+mod certify;
 mod epochs;
 mod errors;
 mod granted;
@@ -21,6 +22,8 @@ mod _dpopt {
 
     #[pymodule_export]
     use super::accounting::{PyEvent, calibrate_noise, calibrate_steps, delta, epsilon, trade_off};
+    #[pymodule_export]
+    use super::certify::certify;
     #[pymodule_export]
     use super::groups::{plan_groups, train_groups};
     #[pymodule_export]

@@ -74,7 +74,11 @@ impl Public {
         })
     }
 
-    fn grant(&self, state: &mut State) -> Result<Granted<Option<Epochs>>, Refused> {
+    fn grant(
+        &self,
+        state: &mut State,
+        bound: ClipBound,
+    ) -> Result<Granted<Option<Epochs>>, Refused> {
         let (body, curator) = (self.body(), &mut state.curator);
         if let Some(epochs) = &state.epochs {
             return epochs.grant(body, curator);
@@ -83,7 +87,7 @@ impl Public {
             return Err(PoolError::NotOpen.into());
         };
         let which = rate.map_or(Which::All, Which::Poisson);
-        let ticket = curator.grant(which, body, self.bound, noise)?;
+        let ticket = curator.grant(which, body, bound, noise)?;
         Ok(Granted::new(ticket, |ticket, sum, curator, _| {
             curator.redeem(ticket, sum)
         }))
@@ -320,12 +324,25 @@ impl Steps {
     }
 
     /// Draws the records of the next step: their positions, for their gradients and nothing else; or the first and the one after the last.
-    fn draw<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// `clip`: that of this step, where it is another than that of the others.
+    #[pyo3(signature = (clip = None))]
+    fn draw<'py>(&self, py: Python<'py>, clip: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         self.with(|state| {
             if state.step.is_some() {
                 return Err(user("the step before is not released yet"));
             }
-            let mut granted = self.public.grant(state).map_err(errors::refused)?;
+            let bound = match clip {
+                None => self.public.bound,
+                // A period has one.
+                Some(_) if state.epochs.is_some() => {
+                    return Err(user("with correlated noise all steps have one clip"));
+                }
+                Some(clip) => {
+                    let clip = ClipNorm::new(clip).map_err(errors::unit)?;
+                    ClipBound::new(clip, self.public.bound.dim()).map_err(user)?
+                }
+            };
+            let mut granted = self.public.grant(state, bound).map_err(errors::refused)?;
             let (drawn, positions) = match &mut granted.read {
                 Read::Range(range) => {
                     let ends = (range.start, range.end);
@@ -338,7 +355,7 @@ impl Steps {
             };
             state.step = Some(Step {
                 granted,
-                sum: LatticeSum::new(self.public.bound),
+                sum: LatticeSum::new(bound),
                 work: OuterWork::new(),
                 drawn,
                 added: 0,

@@ -351,3 +351,25 @@ def test_epochs_that_no_run_can_have_are_refused(wrong, said):
         PrivateSteps(**EPOCHS | wrong, dim=1, noise_multiplier=1.0)
     with pytest.raises(dpopt.DPUserError, match="correlated"):
         PrivateSteps(**PUBLIC, noise_multiplier=1.0, momentum=0.5)
+
+
+def test_a_step_has_a_clip_of_its_own_and_noise_that_goes_with_it():
+    with PrivateSteps(records=50, dim=2, clip=1.0, noise_multiplier=1e-6, steps=3, adjacency="zero-out") as private:
+        for clip, length in [(None, 1.0), (0.25, 0.25), (4.0, 3.0)]:
+            positions = private.draw(clip)
+            private.add(np.tile([3.0, 0.0], (len(positions), 1)))
+            assert np.allclose(private.release(), [length, 0.0], atol=1e-4)
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with PrivateSteps(records=50, dim=2, clip=1.0, noise_multiplier=1.0, steps=1, adjacency="zero-out") as private:
+            with pytest.raises(dpopt.DPUserError):
+                private.draw(wrong)
+            assert private.left == 1
+    squares = []
+    with PrivateSteps(records=1, dim=2000, clip=1.0, noise_multiplier=2.0, steps=1, adjacency="zero-out") as private:
+        private.draw(0.25)
+        squares.append(np.square(private.release() / 0.5).mean())
+    # Six standard deviations of a mean of 2,000 squares.
+    assert abs(squares[0] - 1.0) < 6 * (2 / 2000) ** 0.5
+    with PrivateSteps(records=50, dim=2, clip=1.0, noise_multiplier=1.0, epochs=2, batch_size=10, adjacency="zero-out") as private:
+        with pytest.raises(dpopt.DPUserError, match="one clip"):
+            private.draw(0.5)

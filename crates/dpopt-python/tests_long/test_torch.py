@@ -7,7 +7,7 @@ import dpopt
 import numpy as np
 import pytest
 import torch
-from dpopt.torch import make_private
+from dpopt.torch import Spider, Storm, make_private
 from scipy import stats
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -105,6 +105,131 @@ def test_correlated_noise_is_tuned_for_the_momentum_and_costs_one_gaussian():
 def test_correlated_noise_that_no_run_can_have_is_refused(wrong, said):
     with pytest.raises((dpopt.DPUserError, dpopt.PlanError), match=said):
         linear(**{**dict(batch=6, steps=None, epochs=2, noise="correlated"), **wrong})
+
+
+def followed(estimator, gradients, points):
+    """What an estimator makes of exact mean gradients: ``gradients[t](w)`` on the sample of step t."""
+    value = None
+    for t, (gradient, w) in enumerate(zip(gradients, points)):
+        kept = estimator.kept(t)
+        value = gradient(w) + (kept * (value - gradient(points[t - 1])) if kept else 0.0)
+        yield value
+
+
+@pytest.mark.parametrize("estimator", [Storm(forget=0.2, smoothness=30.0), Storm(forget=1.0, smoothness=1.0), Spider(restart=3, smoothness=30.0)])
+def test_an_estimator_follows_the_gradient_by_its_changes(estimator):
+    x, y, (model, optimizer, loader) = linear(steps=7, max_grad_norm=20.0, noise_multiplier=1e-7, estimator=estimator)
+    ones = np.column_stack([x, np.ones(len(x))]).astype(np.float64)
+
+    def gradient(w):
+        return ((1 / (1 + np.exp(-ones @ w)) - y[:, 0])[:, None] * ones).mean(axis=0)
+
+    points = [flat(model)]
+    for _ in range(7):
+        for _ in loader:
+            optimizer.step()
+            points.append(flat(model))
+    expected = followed(estimator, [gradient] * 7, points)
+    for before, after, value in zip(points, points[1:], expected):
+        assert np.allclose(before - after, value, atol=2e-5)
+
+
+def test_estimators_take_layers_by_factors_and_samples():
+    torch.manual_seed(5)
+    x, y = (torch.from_numpy(part) for part in classes(40, 32))
+    model = nn.Sequential(nn.Linear(32, 24), nn.Tanh(), nn.Linear(24, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    estimator = Storm(forget=0.3, smoothness=100.0)
+    _, private, loader = make_private(
+        model, optimizer, DataLoader(TensorDataset(x, y), batch_size=20), nn.BCEWithLogitsLoss(),
+        **{**SMALL, "max_grad_norm": 50.0}, steps=6, estimator=estimator, chunk=7,
+    )
+    assert private._run.task.factored
+    points, gradients = [flat(model)], []
+    for _ in range(3):
+        for sample in loader:
+            inputs, target = sample.reveal()
+            twin = nn.Sequential(nn.Linear(32, 24), nn.Tanh(), nn.Linear(24, 1))
+
+            def gradient(w, inputs=inputs, target=target, twin=twin):
+                twin.zero_grad()
+                nn.utils.vector_to_parameters(torch.from_numpy(w).float(), twin.parameters())
+                nn.functional.binary_cross_entropy_with_logits(twin(inputs), target, reduction="sum").backward()
+                # Over the expected size.
+                return flat(twin, "grad") / 20
+
+            gradients.append(gradient)
+            private.step()
+            points.append(flat(model))
+    for before, after, value in zip(points, points[1:], followed(estimator, gradients, points)):
+        assert np.allclose((before - after) / 0.05, value, atol=1e-3 * max(1.0, np.abs(value).max()))
+
+
+def test_changes_are_clipped_by_how_far_the_point_moved_and_noise_goes_with_it():
+    smoothness, n = 1e-3, 60
+    x, y, (model, optimizer, loader) = linear(steps=9, estimator=Spider(restart=9, smoothness=smoothness))
+    points = [flat(model)]
+    for _ in range(9):
+        for _ in loader:
+            optimizer.step()
+            points.append(flat(model))
+    moves = np.diff(points, axis=0)
+    for before, after in zip(moves, moves[1:]):
+        # The steps are the estimates: what is new in one is within the clip.
+        assert np.linalg.norm(after - before) <= 1.01 * smoothness * np.linalg.norm(before) + 1e-6
+    # Of records whose gradients are zero nothing is left but the noise.
+    scaled = []
+    for _ in range(20):
+        _, _, (model, optimizer, loader) = linear(
+            steps=20, noise_multiplier=3.0, estimator=Spider(restart=20, smoothness=smoothness), criterion=lambda output, target: 0.0 * output.sum()
+        )
+        points = [flat(model)]
+        for _ in range(20):
+            for _ in loader:
+                optimizer.step()
+                points.append(flat(model))
+        moves = np.diff(points, axis=0)
+        for before, after in zip(moves, moves[1:]):
+            scaled.append((after - before) * n / (3.0 * smoothness * np.linalg.norm(before)))
+    # 1,900 squares of normals: six standard deviations.
+    mean = np.square(scaled).mean()
+    assert abs(mean - 1.0) < 6 * (2 / 1900) ** 0.5, mean
+
+
+def test_an_estimator_costs_what_gradients_cost():
+    said = [
+        linear(steps=5, noise_multiplier=None, epsilon=1.0, delta=1e-6, estimator=estimator)[2][1].guarantee()
+        for estimator in (None, Storm(forget=0.5, smoothness=1.0), Spider(restart=2, smoothness=1.0))
+    ]
+    assert len({(one.epsilon, one.accountant) for one in said}) == 1
+
+
+def test_a_point_that_does_not_move_and_one_that_is_not_finite_have_a_clip():
+    x, y, (model, optimizer, loader) = linear(steps=4, lr=0.0, estimator=Storm(forget=0.1, smoothness=1.0))
+    for _ in range(2):
+        for _ in loader:
+            optimizer.step()
+    with torch.no_grad():
+        model.weight[0, 0] = float("nan")
+    for _ in range(2):
+        for _ in loader:
+            optimizer.step()
+    assert optimizer.steps_left == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: dict(estimator="storm"), "Storm or a Spider"),
+        (lambda: dict(estimator=Storm(forget=0.5, smoothness=1.0), noise="correlated", epochs=2, steps=None), "noise='independent'"),
+        (lambda: dict(estimator=Storm(forget=0.0, smoothness=1.0)), "forget"),
+        (lambda: dict(estimator=Spider(restart=0, smoothness=1.0)), "restart"),
+        (lambda: dict(estimator=Spider(restart=2, smoothness=float("nan"))), "smoothness"),
+    ],
+)
+def test_estimators_that_no_run_can_have_are_refused(wrong, said):
+    with pytest.raises(dpopt.DPUserError, match=said):
+        linear(**wrong())
 
 
 @pytest.mark.parametrize(("adjacency", "size"), [("zero-out", 1.0), ("replace-one", 1.0)])

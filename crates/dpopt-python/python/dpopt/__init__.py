@@ -17,6 +17,7 @@ from .accounting import (
     steps,
     to_dp_accounting,
 )
+from ._certify import Certificate
 from .errors import AccountingError, BudgetError, DataError, DPUserError, Error, PlanError
 from ._plans import Plan
 from ._steps import PrivateSteps
@@ -24,7 +25,7 @@ from ._steps import PrivateSteps
 _TABLES = ("PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRanker", "PrivateRegressor")
 
 __all__ = [
-    "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Schema", "Statement", "__version__",
+    "AccountingError", "BudgetError", "Certificate", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Schema", "Statement", "__version__",
     "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers", "steps",
     "to_dp_accounting", *_TABLES,
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from ._dpopt import Schema as Schema
 from ._dpopt import __version__ as __version__
 from ._dpopt import losses as losses
 from ._dpopt import solvers as solvers
+from ._certify import Certificate as Certificate
 from ._plans import Plan as Plan
 from ._steps import PrivateSteps as PrivateSteps
 from ._tables import PrivateClassifier as PrivateClassifier
@@ -28,7 +29,7 @@ from .errors import Error as Error
 from .errors import PlanError as PlanError
 
 __all__ = [
-    "AccountingError", "BudgetError", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Schema",
+    "AccountingError", "BudgetError", "Certificate", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Schema",
     "Statement", "__version__", "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers",
     "steps", "to_dp_accounting", "PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRanker", "PrivateRegressor",
 ]  # fmt: skip

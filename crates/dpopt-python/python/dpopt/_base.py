@@ -279,19 +279,39 @@ class Private(BaseEstimator):
             self.intercept_ = weights[:, features:].sum(axis=1) * (placed["intercept"] or 0.0)
         return self
 
-    def _outputs(self, rows):
+    def _of_fit(self):
         if not hasattr(self, "_fitted"):
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet. Call 'fit' first.")
-        if self._fitted["schema"] is not None:
-            table = table_of(rows, self._fitted["schema"], labels=False)
-            return _dpopt.outputs(table, self._fitted["task"], self._fitted["weights"])
+        return self._fitted
+
+    def _fitting(self, rows):
+        """Rows with as many columns as were fitted."""
         rows = self._shape(rows)
         if rows.shape[1] != self.n_features_in_:
             raise DPUserError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
             )
-        table = self._table(rows, np.zeros(rows.shape[0]), self._fitted["placed"])
-        return _dpopt.outputs(table, self._fitted["task"], self._fitted["weights"])
+        return rows
+
+    def _outputs(self, rows):
+        fitted = self._of_fit()
+        if fitted["schema"] is not None:
+            table = table_of(rows, fitted["schema"], labels=False)
+        else:
+            rows = self._fitting(rows)
+            table = self._table(rows, np.zeros(rows.shape[0]), fitted["placed"])
+        return _dpopt.outputs(table, fitted["task"], fitted["weights"])
+
+    def _labelled(self, rows, y):
+        """The table of records like those that were fitted, and how it is placed."""
+        fitted = self._of_fit()
+        if fitted["schema"] is not None:
+            if y is not None:
+                raise DPUserError("the label is the column that the schema says: no y is taken")
+            return table_of(rows, fitted["schema"], labels=True), fitted["placed"]
+        rows = self._fitting(rows)
+        targets = self._targets(self._column(rows.shape[0], y))
+        return self._table(rows, targets, fitted["placed"]), fitted["placed"]
 
     def plan(self, records, features=None):
         """The :class:`Plan` of a training on so many records, from public facts alone: nothing is read and nothing is charged."""

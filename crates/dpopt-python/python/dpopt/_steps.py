@@ -130,9 +130,11 @@ class PrivateSteps:
     def __exit__(self, *_):
         self.settle()
 
-    def draw(self):
-        """Positions of the records of the next step, rising."""
-        positions = self._native.draw()
+    def draw(self, clip=None):
+        """Positions of the records of the next step, rising. ``clip``: the radius of this step, in place of that of all, for contributions of
+        another size, such as differences of gradients; noise goes with it, and the price is the same. It has to be public: a function of what
+        was released, and of no record."""
+        positions = self._native.draw(None if clip is None else real("clip", clip))
         self._left -= 1
         if isinstance(positions, np.ndarray):
             return positions

@@ -6,13 +6,14 @@ import numpy as np
 
 from . import _dpopt
 from ._base import ClassifierMixin, FromDataWarning, NotFittedError, Private, RegressorMixin  # noqa: F401
+from ._certify import Certifiable
 from ._frames import table_of
 from ._plans import Plan
 from ._values import count, maybe, numbers, places, public_list, real, word
 from .errors import DPUserError
 
 
-class PrivateClassifier(ClassifierMixin, Private):
+class PrivateClassifier(Certifiable, ClassifierMixin, Private):
     """A linear classifier, or a perceptron with ``hidden``, trained under differential privacy.
 
     ``epsilon``, ``delta``, ``adjacency``: the budget. ``bounds``: public (low, high) of the columns, to which values are cut and by which
@@ -118,9 +119,12 @@ class PrivateClassifier(ClassifierMixin, Private):
         of = self._of_classes(classes)
         placed = self._placed(rows, from_data)
         task = self._task(public, placed, **of)
+        return self._train(self._table(rows, self._targets(labels, classes), placed), task, placed, from_data, classes_=np.asarray(classes))
+
+    def _targets(self, labels, classes=None):
+        classes = list(self.classes_) if classes is None else classes
         index = places(labels, classes, "labels")
-        targets = index if of["classes"] else np.where(index == 1, 1.0, -1.0)
-        return self._train(self._table(rows, targets, placed), task, placed, from_data, classes_=np.asarray(classes))
+        return index if len(classes) > 2 else np.where(index == 1, 1.0, -1.0)
 
     def decision_function(self, X):
         """Scores: of two classes one, above 0 for the second; of several one for each."""
@@ -193,7 +197,7 @@ class PrivateMLPClassifier(PrivateClassifier):
         )
 
 
-class PrivateRegressor(RegressorMixin, Private):
+class PrivateRegressor(Certifiable, RegressorMixin, Private):
     """A linear model of a number, or a perceptron with ``hidden``, trained under differential privacy.
 
     ``label_bounds``: public (low, high) of the label, to which it is cut. The rest as for :class:`PrivateClassifier`.
@@ -263,7 +267,8 @@ class PrivateRegressor(RegressorMixin, Private):
             of_fit = {"_label": ((low + high) / 2.0, (high - low) / 2.0), "schema_": schema}
             return self._train(table_of(X, schema, labels=True), task, placed, [], **of_fit)
         rows = self._shape(X)
-        labels = numbers(self._column(rows.shape[0], y), "labels").astype(np.float64)
+        column = self._column(rows.shape[0], y)
+        labels = numbers(column, "labels").astype(np.float64)
         if self.label_bounds is not None:
             try:
                 low, high = (real("an end of label_bounds", end) for end in self.label_bounds)
@@ -283,11 +288,14 @@ class PrivateRegressor(RegressorMixin, Private):
             raise DPUserError(f"label_bounds are {low} and {high}; both have to be finite, and the first below the second")
         placed = self._placed(rows, from_data)
         task = self._task(public, placed, **self._planned())
-        middle, half = (low + high) / 2.0, (high - low) / 2.0
+        of = (low + high) / 2.0, (high - low) / 2.0
+        return self._train(self._table(rows, self._targets(column, of), placed), task, placed, from_data, _label=of)
+
+    def _targets(self, labels, of=None):
+        middle, half = of or self._label
         with np.errstate(all="ignore"):
             # What is no number counts as the middle.
-            targets = np.nan_to_num(np.clip((labels - middle) / half, -1.0, 1.0), nan=0.0)
-        return self._train(self._table(rows, targets, placed), task, placed, from_data, _label=(middle, half))
+            return np.nan_to_num(np.clip((numbers(labels, "labels").astype(np.float64) - middle) / half, -1.0, 1.0), nan=0.0)
 
     def predict(self, X):
         """The number, cut to ``label_bounds``."""

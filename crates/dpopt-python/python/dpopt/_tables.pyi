@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._dpopt import Event, Ledger, Schema
+from ._certify import Certificate
 from ._plans import Plan
 from .accounting import Statement
 
@@ -34,7 +35,21 @@ class _Private:
     def set_params(self: _Self, **params: Any) -> _Self: ...
     def plan(self, records: int, features: int | None = None) -> Plan: ...
 
-class PrivateClassifier(_Private):
+class _Certifiable:
+    def certify(
+        self,
+        X: _Records,
+        y: Any = None,
+        *,
+        epsilon: float,
+        delta: float,
+        gradient: float | None = None,
+        curvature: float | None = None,
+        failure: float = 0.05,
+        ledger: Ledger | None = None,
+    ) -> Certificate: ...
+
+class PrivateClassifier(_Certifiable, _Private):
     classes_: NDArray[Any]
     def __init__(
         self,
@@ -89,7 +104,7 @@ class PrivateMLPClassifier(PrivateClassifier):
         progress: _Progress = None,
     ) -> None: ...
 
-class PrivateRegressor(_Private):
+class PrivateRegressor(_Certifiable, _Private):
     def __init__(
         self,
         epsilon: float | None = None,

@@ -19,13 +19,14 @@ try:
 except ImportError as missing:
     raise ImportError("dpopt.torch needs PyTorch 2.2 or later: pip install 'dpopt[torch]', or torch. The rest of dpopt works without it") from missing
 
+from ._estimate import Estimate, Follows, Spider, Storm
 from ._layers import NotOnce, alone, candidates, close, equal, tapped, watched
 from ._schedule import Schedule, chunk_rows, chunks, split
 from ._steps import PrivateSteps
-from ._values import count, maybe
+from ._values import count, maybe, real
 from .errors import BudgetError, DPUserError
 
-__all__ = ["PrivateLoader", "PrivateOptimizer", "Sample", "make_private"]
+__all__ = ["PrivateLoader", "PrivateOptimizer", "Sample", "Spider", "Storm", "make_private"]
 
 
 def make_private(
@@ -44,6 +45,7 @@ def make_private(
     noise_multiplier=None,
     noise_over="clip",
     noise="independent",
+    estimator=None,
     public_records=None,
     ledger=None,
     threads=None,
@@ -64,8 +66,13 @@ def make_private(
     as in Opacus, unless ``noise_over="sensitivity"``). Under add-remove the number of records is secret: ``public_records`` stands for it.
     ``noise="correlated"``: DP-MF, whose batches are not drawn for each step but once and for all, ``batch_size`` records or some more in each,
     and whose noise is tuned for the momentum of a ``torch.optim.SGD``; ``epochs`` of replace-one or zero-out.
+    ``estimator``: :class:`Storm` or :class:`Spider`, which follow the gradient by its changes; otherwise each step has a gradient of its own.
     ``chunk``: rows that are worked out at a time; memory goes with it.
     """
+    if estimator is not None and not isinstance(estimator, Follows):
+        raise DPUserError(f"estimator= is a Storm or a Spider, not {estimator!r}")
+    if estimator is not None and noise != "independent":
+        raise DPUserError("an estimator has a clip for each step, and correlated noise one for all: noise='independent'")
     task = _Task(model, optimizer, data_loader, criterion, loss)
     batch_size = count("the loader's batch_size", data_loader.batch_size, 1)
     records = count("records of the data set", len(data_loader.dataset), 1)
@@ -98,7 +105,8 @@ def make_private(
         ledger=ledger,
         threads=threads,
     )
-    run = _Run(task, private, schedule or Schedule(1.0, private.steps, private.steps // epochs), chunk)
+    schedule = schedule or Schedule(1.0, private.steps, private.steps // epochs)
+    run = _Run(task, private, schedule, chunk, Estimate(estimator, real("max_grad_norm", max_grad_norm)))
     return model, PrivateOptimizer(optimizer, run), PrivateLoader(run)
 
 
@@ -335,14 +343,20 @@ class _Task:
             raise DPUserError("a loss is one number of a record")
         return found.reshape(())
 
-    def gradients(self, leaves, seed):
+    def point(self):
+        """A copy of what is trained."""
+        return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
+
+    def gradients(self, leaves, seed, at=None):
         """Pairs of factors: row by row the matrices ``left right^T`` are the gradients of the records, in the order of :meth:`blocks`. All are
-        of one shape, whose size never depends on what was drawn."""
+        of one shape, whose size never depends on what was drawn. ``at``: another :meth:`point` than the parameters."""
         # Copies: a value that no record is in can be written in place, and the number of evaluations is secret.
         _, others = self._names()
         point = {name: self.parameters[name].detach().clone() for name in others}
         every = (*self.model.named_parameters(remove_duplicate=True), *self.model.named_buffers())
         fixed = {name: tensor.detach().clone() for name, tensor in every if name not in point}
+        for name, tensor in (at or {}).items():
+            (point if name in point else fixed)[name] = tensor.clone()
         taps = {name: layer.tap() for name, layer in self._layers.items()}
         # What a layer draws is drawn once and serves all records: a mask that depended on a record's place would depend on who else is there.
         torch.manual_seed(seed)
@@ -374,11 +388,11 @@ class _Task:
         found.update(zip(rest, parts))
         return [np.ascontiguousarray(found[name]).reshape(parameter.shape) for name, parameter in self.parameters.items()]
 
-    def contributions(self, positions, size, seed):
+    def contributions(self, positions, size, seed, at=None):
         """Gradients of the records at these positions, as :meth:`gradients`. One whose record can't be had, or has no gradient, is zero."""
         leaves, whole = self.records.rows(positions, size, seed)
         try:
-            found = self.gradients(leaves, seed)
+            found = self.gradients(leaves, seed, at)
         except Exception as error:
             if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
                 raise
@@ -389,7 +403,7 @@ class _Task:
                 for one, leaf in zip(alone, leaves):
                     one[row] = leaf[row]
                 try:
-                    for pair, own in zip(found, self.gradients(alone, seed)):
+                    for pair, own in zip(found, self.gradients(alone, seed, at)):
                         for side, of in zip(pair, own):
                             side[row] = of[row]
                 except Exception:
@@ -428,10 +442,14 @@ class _Task:
             # A layer that is used twice, or whose weights are used elsewhere, has another gradient.
             return found if right(found) else {name: layer for name, layer in found.items() if right({name: layer})}
 
+    @staticmethod
+    def rows(factors):
+        """The gradients themselves, one matrix after another."""
+        return np.concatenate([np.einsum("rm,rn->rmn", *pair).reshape(len(pair[0]), -1) for pair in factors], axis=1)
+
     def matrices(self, factors):
-        """The gradients themselves."""
-        matrices = [np.einsum("rm,rn->rmn", *pair).reshape(len(pair[0]), -1) for pair in factors]
-        return np.array([np.concatenate([block.ravel() for block in self.blocks(row)]) for row in np.concatenate(matrices, axis=1)])
+        """The gradients themselves, one parameter after another."""
+        return np.array([np.concatenate([block.ravel() for block in self.blocks(row)]) for row in self.rows(factors)])
 
     def try_out(self, rows):
         """Whether it runs at all, and keeps nothing of a record: on made-up ones of the shape of the first, as no record is to be an error."""
@@ -500,8 +518,8 @@ def _seeds(device):
 class _Run:
     """Steps that are paid for, and the one that is under way."""
 
-    def __init__(self, task, private, schedule, chunk):
-        self.task, self.private, self.schedule, self.chunk = task, private, schedule, chunk
+    def __init__(self, task, private, schedule, chunk, estimate):
+        self.task, self.private, self.schedule, self.chunk, self.estimate = task, private, schedule, chunk, estimate
         self.sample = None
         # One step at a time: the records of two would meet in one sum.
         self._busy = threading.Lock()
@@ -528,7 +546,9 @@ class _Run:
             if self.private.pending:
                 # It was interrupted, or left out. It is paid for, and what it releases is forgotten.
                 self.private.release()
-            self.sample = Sample(self, self.private.draw(), int(torch.randint(2**62, ())))
+            # At the point that there is now.
+            clip = self.estimate.begin(self.task.point)
+            self.sample = Sample(self, self.private.draw(clip), int(torch.randint(2**62, ())))
             return self.sample
 
     def step(self):
@@ -538,12 +558,16 @@ class _Run:
                 raise DPUserError("no sample was drawn: step once for each `sample in loader`")
             with _seeds(self.task.device):
                 for positions in chunks(sample._positions, self.chunk):
-                    found = self.task.contributions(positions, self.chunk, sample._seed)
-                    if self.task.factored:
+                    at, before, kept = self.estimate.points
+                    found = self.task.contributions(positions, self.chunk, sample._seed, at)
+                    if before is not None:
+                        earlier = self.task.rows(self.task.contributions(positions, self.chunk, sample._seed, before))
+                        self.private.add(self.task.rows(found) - self.task.dtype(kept) * earlier)
+                    elif self.task.factored:
                         self.private.add_products(found)
                     else:
-                        self.private.add(np.concatenate([rows for _, rows in found], axis=1))
-            return self.task.blocks(self.private.release())
+                        self.private.add(self.task.rows(found))
+            return self.task.blocks(self.estimate.end(self.private.release()))
 
     def settle(self):
         with self._alone():

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 from ._dpopt import Event, Ledger
 from .accounting import Statement
 
-__all__ = ["PrivateLoader", "PrivateOptimizer", "Sample", "make_private"]
+__all__ = ["PrivateLoader", "PrivateOptimizer", "Sample", "Spider", "Storm", "make_private"]
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
@@ -28,11 +28,22 @@ def make_private(
     noise_multiplier: float | None = None,
     noise_over: Literal["clip", "sensitivity"] = "clip",
     noise: Literal["independent", "correlated"] = "independent",
+    estimator: Storm | Spider | None = None,
     public_records: int | None = None,
     ledger: Ledger | None = None,
     threads: int | None = None,
     chunk: int | None = None,
 ) -> tuple[_Model, PrivateOptimizer, PrivateLoader]: ...
+
+class Storm:
+    forget: float
+    smoothness: float
+    def __init__(self, *, forget: float, smoothness: float) -> None: ...
+
+class Spider:
+    restart: int
+    smoothness: float
+    def __init__(self, *, restart: int, smoothness: float) -> None: ...
 
 class Sample:
     def __init__(self, run: Any, positions: Any, seed: int) -> None: ...

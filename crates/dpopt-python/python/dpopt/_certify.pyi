@@ -1,0 +1,12 @@
+from dataclasses import dataclass
+
+from .accounting import Statement
+
+@dataclass(frozen=True)
+class Certificate:
+    certified: bool | None
+    targets: tuple[float, float] | None
+    gradient_norm: tuple[float, float]
+    least_eigenvalue: tuple[float, float] | None
+    failure: float
+    guarantee: Statement

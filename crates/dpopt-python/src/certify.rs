@@ -1,0 +1,124 @@
+//! Certificates of a trained model on private records, for a price of their own.
+
+use std::mem::discriminant;
+use std::num::NonZeroUsize;
+
+use dpopt::certify::{Interval, SecondOrderPlan, SecondOrderTargets};
+use dpopt::nonconvex::PublicFacts;
+use dpopt::oracle::{Glm, PrivateMean};
+use dpopt::privacy::ClipNorm;
+use dpopt::privacy::accounting::gdp;
+use numpy::PyReadonlyArray1;
+use pyo3::prelude::*;
+
+use crate::accounting::{PyEvent, adjacency_of, delta_of, epsilon_of};
+use crate::errors::{self, user};
+use crate::table::Table;
+use crate::train::{Ledger, paid_by};
+
+/// What is certified, and on which public facts.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Wanted {
+    loss: String,
+    row_norm: f64,
+    /// Labels are cut there.
+    label_bound: Option<f64>,
+    /// Public number of records: required under add-remove.
+    records: Option<u64>,
+    epsilon: f64,
+    delta: f64,
+    adjacency: String,
+    /// Gradient norm and curvature that are to be certified; none: what they are is told.
+    targets: Option<(f64, f64)>,
+    failure: f64,
+}
+
+/// What was found.
+#[derive(IntoPyObject)]
+pub(crate) struct Certified {
+    certified: bool,
+    gradient_norm: (f64, f64),
+    least_eigenvalue: Option<(f64, f64)>,
+    epsilon: f64,
+    accountant: String,
+    event: PyEvent,
+}
+
+/// Pays, and releases a gradient norm and, where that meets its target, a Hessian, at the weights of a linear model.
+#[pyfunction]
+pub(crate) fn certify(
+    py: Python<'_>,
+    table: &mut Table,
+    wanted: Wanted,
+    weights: PyReadonlyArray1<'_, f64>,
+    threads: Option<NonZeroUsize>,
+    ledger: Option<&Ledger>,
+) -> PyResult<Certified> {
+    let adjacency = adjacency_of(&wanted.adjacency)?;
+    let loss: Glm = wanted
+        .loss
+        .parse()
+        .map_err(|_| user("a model of several classes has no certificate of second order"))?;
+    if !Glm::SMOOTH
+        .iter()
+        .any(|smooth| discriminant(smooth) == discriminant(&loss))
+    {
+        return Err(user(format!(
+            "{loss} has no second derivative everywhere, and a certificate is of two"
+        )));
+    }
+    let point = weights.as_array().to_vec();
+    if point.len() != table.columns() {
+        return Err(user("a certificate is of a linear model with one score"));
+    }
+    let (epsilon, delta) = (epsilon_of(wanted.epsilon)?, delta_of(wanted.delta)?);
+    let row_norm = ClipNorm::new(wanted.row_norm).map_err(errors::unit)?;
+    let mut data = table.protect(row_norm, adjacency, wanted.records)?;
+    if let Some(bound) = wanted.label_bound {
+        data = data.with_label_bound(ClipNorm::new(bound).map_err(errors::unit)?);
+    }
+    let constants = loss.constants_within(data.row_norm(), wanted.label_bound);
+    let (records, dim) = (data.public_records(), point.len());
+    let facts = PublicFacts::glm(records, dim, adjacency, data.row_norm(), constants);
+    let facts = facts.map_err(errors::no_plan)?;
+    let frobenius = ClipNorm::new(constants.hessian_frobenius).map_err(errors::unit)?;
+    let mu = gdp::mu_for(epsilon, delta).map_err(errors::accounting)?;
+    let failure = wanted.failure;
+    let plan = match wanted.targets {
+        Some((gradient, curvature)) => {
+            let targets = SecondOrderTargets {
+                gradient,
+                curvature,
+            };
+            SecondOrderPlan::new(&facts, frobenius, mu, failure, targets)
+        }
+        None => {
+            let widest = SecondOrderTargets::widest(facts.lipschitz, facts.smoothness);
+            SecondOrderPlan::with_hessian(&facts, frobenius, mu, failure, widest)
+        }
+    };
+    let plan = plan.map_err(errors::certificate)?;
+    let mut curator = paid_by(adjacency, ledger)?;
+    curator.reserve(&plan.spend()).map_err(errors::refused)?;
+    let guarantee = curator.guarantee(delta).map_err(errors::refused)?;
+    let threads = crate::train::threads(threads);
+    let found = py.detach(|| {
+        let mean = PrivateMean::new(&data, loss, curator);
+        let mut mean = mean.map_err(errors::data)?.with_threads(threads);
+        let found = plan.release(&mut mean, &point);
+        let settled = mean.curator_mut().settle();
+        let found = found.map_err(errors::certificate)?;
+        settled.map_err(errors::refused)?;
+        Ok::<_, PyErr>(found)
+    })?;
+    let ends = |of: Interval| (of.low, of.high);
+    Ok(Certified {
+        certified: wanted.targets.is_some() && found.certified,
+        gradient_norm: ends(found.gradient),
+        least_eigenvalue: found.curvature.map(ends),
+        epsilon: guarantee.epsilon(),
+        accountant: guarantee.accountant().to_string(),
+        event: PyEvent(guarantee.event().clone()),
+    })
+}
