@@ -191,7 +191,7 @@ fn run(words: Vec<OsString>) -> Exit {
 fn ended_by(error: &CliError) -> Exit {
     if ranks::tells(error) {
         let who = ranks::own().map_or_else(String::new, |own| format!("rank {}: ", own.rank()));
-        let text = one_line(&error.to_string());
+        let text = ranks::told(one_line(&error.to_string()));
         tell::tell_always(&format!("{who}error: {text}"));
     }
     error.exit()

@@ -242,10 +242,7 @@ fn words(
         );
     }
     words.extend(guarantee.rests_on().iter().map(|claim| {
-        format!(
-            "Assumed besides, because this solver's sensitivity is derived and not enforced: {claim}. If that \
-             fails there is no guarantee."
-        )
+        format!("Assumed besides, and not enforced: {claim}. If that fails there is no guarantee.")
     }));
     words
 }

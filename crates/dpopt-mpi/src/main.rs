@@ -10,7 +10,8 @@ use dpopt_mpi::Masked;
 
 /// How long ranks wait for each other where nothing else is asked for.
 const LIMIT: Duration = Duration::from_secs(600);
-/// The flags of ranks, before the command: how long they wait, and of how many it is known that they keep what they have to themselves.
+/// The flags of ranks, before the command: how long they wait, and how many parties at least are on the side of nobody who wants to learn
+/// about a record.
 const WAIT: &str = "--rank-limit";
 const HONEST: &str = "--honest-parties";
 
@@ -60,7 +61,7 @@ impl Flags {
                 }
                 None => {
                     return Err(format!(
-                        "{HONEST}: how many of the parties add their noise and show nobody their sums is needed, at least 1"
+                        "{HONEST}: a whole number, at least 1, is needed: a record is protected from any other parties together, but for so many"
                     ));
                 }
                 honest => flags.honest = honest,

@@ -487,7 +487,7 @@ fn parties_train_together_and_what_they_can_not_make_is_refused() {
         assert!(output.status.success(), "{solver}: {said}");
         assert_eq!(said.matches("Table  ").count(), 1, "{said}");
         let events = std::fs::read_to_string(place.0.path().join("o/events.json")).unwrap();
-        assert!(events.contains("as many of the parties as were declared honest"));
+        assert!(events.contains("at least 2 of 3 parties add their share"));
         let mut books = Ledger::open(&place.0.path().join("b.jsonl")).unwrap();
         let state = books.state().unwrap();
         assert_eq!((state.runs, state.open), (1, 0));
@@ -501,7 +501,7 @@ fn parties_train_together_and_what_they_can_not_make_is_refused() {
             "parties that do not trust each other",
         ),
         ("4", "dp-sgd", "4 honest parties can't be among 3"),
-        ("0", "dp-sgd", "--honest-parties: how many"),
+        ("0", "dp-sgd", "--honest-parties: a whole number"),
     ] {
         let words = format!("--honest-parties {honest} train {with} --solver {solver}");
         place.refused(3, &words, why);

@@ -1,5 +1,6 @@
 //! Privacy statements.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ pub struct Guarantee {
     accountant: Accountant,
     event: Event,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    rests_on: Vec<&'static str>,
+    rests_on: Vec<Cow<'static, str>>,
 }
 
 impl Guarantee {
@@ -55,7 +56,7 @@ impl Guarantee {
         event: &Event,
         delta: Delta,
         adjacency: Adjacency,
-        rests_on: Vec<&'static str>,
+        rests_on: Vec<Cow<'static, str>>,
     ) -> Result<Self, AccountingError> {
         let (accountant, epsilon) = Accountant::least(event, delta, adjacency)?;
         Ok(Self {
@@ -99,9 +100,9 @@ impl Guarantee {
     }
 
     /// Properties that were claimed and not enforced, on which it rests besides
-    /// ([`crate::Curator::reserve_claimed`]); none for most runs.
+    /// ([`crate::Curator::reserve_claimed`], [`crate::Together::of_parties`]); none for most runs.
     #[must_use]
-    pub fn rests_on(&self) -> &[&'static str] {
+    pub fn rests_on(&self) -> &[Cow<'static, str>] {
         &self.rests_on
     }
 }

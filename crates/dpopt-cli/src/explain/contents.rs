@@ -458,7 +458,7 @@ fn questions(model: &Model) -> Vec<Block> {
         items.push("Why was a draft of a schema used unedited?");
     }
     if !model.privacy.rests_on.is_empty() {
-        items.push("Who has checked what is claimed of the loss and not enforced?");
+        items.push("Who has checked what is claimed and not enforced?");
     }
     if !model.privacy.adjacency.record_count_is_public() {
         items.push("Where did the declared number of records come from?");

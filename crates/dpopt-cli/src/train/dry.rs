@@ -60,6 +60,7 @@ impl TrainArgs {
         let chosen = self.how.choose(self.solver, fit, &facts, &budget)?;
         self.check_extras(chosen.solver)?;
         self.check_memory(in_a_file, chosen.solver)?;
+        ranks::check_plan(&ranks::curator(self.adjacency)?, &*chosen.plan)?;
         let mut notes: Vec<(&'static str, String)> = Vec::new();
         notes.extend(held.map(|(_, words)| ("evaluation", words)));
         if !ranks::is_first() {
@@ -76,6 +77,9 @@ impl TrainArgs {
 
     /// Why a run on these records would not state the bound that it is planned with, as far as is known before it.
     fn withheld(&self, chosen: &Chosen, in_a_file: bool) -> Result<Option<NoBound>, CliError> {
+        if ranks::adds_noise() {
+            return Ok(Some(NoBound::Noise));
+        }
         if !chosen.plan.bound_sense().of_population() {
             return Ok(None);
         }

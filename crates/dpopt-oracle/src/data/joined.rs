@@ -51,7 +51,7 @@ impl<R: Records> PrivateData<R> {
         };
         let total = sizes.iter().fold(0u64, |all, one| all.saturating_add(*one));
         if total > MAX_RECORDS {
-            // Told on all ranks alike.
+            // Told on all ranks alike, but by a party that tells nobody its number.
             return Err(DataError::TooManyRecords);
         }
         if self.adjacency.record_count_is_public() {

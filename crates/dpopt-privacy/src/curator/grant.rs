@@ -356,7 +356,7 @@ impl Curator {
             ));
         }
         match &self.reservation {
-            Some(open) if open.rests_on == Some(argument) => Ok(()),
+            Some(open) if open.rests_on.as_deref() == Some(argument) => Ok(()),
             _ => Err(Refused::ClaimNotReserved { argument }),
         }
     }

@@ -21,6 +21,7 @@ mod simulate;
 mod together;
 mod tune;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,7 +80,7 @@ pub struct Curator {
     /// For one inner run of repeat-and-select, which has one reservation.
     inner: Option<Inner>,
     /// What the reservations rest on that is claimed and not enforced.
-    claims: BTreeSet<&'static str>,
+    claims: BTreeSet<Cow<'static, str>>,
     /// The random allocations that have steps left.
     allocated: Allocated,
     /// Those that may draw noise.
@@ -248,7 +249,10 @@ impl Curator {
     fn parts(&self, parts: &[Spend]) -> Result<Vec<Reservation>, Refused> {
         parts
             .iter()
-            .map(|spend| Reservation::new(spend, self.adjacency))
+            .map(|spend| {
+                self.party_may_reserve(spend, None)?;
+                Reservation::new(spend, self.adjacency)
+            })
             .collect()
     }
 
@@ -293,8 +297,9 @@ impl Curator {
             return Err(Refused::AlreadyReserved);
         }
         let mut reservation = Reservation::new(spend, self.adjacency)?;
-        let argument_of_all = argument.or_else(|| self.rests_on_parties());
-        reservation.rests_on = argument_of_all;
+        let rests_on = argument.map(Cow::Borrowed);
+        let rests_on = rests_on.or_else(|| self.rests_on_parties());
+        reservation.rests_on.clone_from(&rests_on);
         self.agree("what is reserved", &format_args!("{:?}", reservation.event))?;
         let written = match &mut self.ledger {
             Some(ledger) => {
@@ -306,7 +311,7 @@ impl Curator {
             None => Ok(None),
         };
         reservation.in_ledger = self.on_all_ranks("the reservation was written", written)?;
-        self.claims.extend(argument_of_all);
+        self.claims.extend(rests_on);
         if self.promised.front() == Some(&reservation.event) && argument.is_none() {
             self.promised.pop_front();
         } else {
@@ -491,7 +496,7 @@ impl Curator {
                 &self.reserved(),
                 delta,
                 self.adjacency,
-                self.claims.iter().copied().collect(),
+                self.claims.iter().cloned().collect(),
             )?),
             Mode::Simulated => Err(Refused::NoGuarantee(
                 "the noise of a simulation can be repeated from its seed",

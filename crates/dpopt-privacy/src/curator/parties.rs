@@ -2,6 +2,8 @@
 //!
 //! Each adds its own share of the noise before its sum leaves it. The argument is in `docs/privacy/parties.md`.
 
+use std::borrow::Cow;
+
 use zeroize::Zeroizing;
 
 use crate::event::Event;
@@ -16,8 +18,6 @@ use super::grant::Gaussian;
 use super::period::Prefix;
 use super::reservation::Spend;
 
-/// What guarantees among parties rest on.
-const HONEST: &str = "as many of the parties as were declared honest add their share of the noise and show nobody their keys, masks and sums";
 /// The smallest share of the noise for which the claim is proved, in steps.
 const MIN_SHARE: f64 = 16.0;
 /// The largest noise of all parties together: sums modulo 2^64 don't wrap.
@@ -44,8 +44,19 @@ impl Curator {
     }
 
     /// What the guarantee rests on, of a party.
-    pub(super) fn rests_on_parties(&self) -> Option<&'static str> {
-        self.parties().map(|_| HONEST)
+    pub(super) fn rests_on_parties(&self) -> Option<Cow<'static, str>> {
+        let all = self.parties()?;
+        let (parties, honest) = (all.ranks(), all.honest()?.get());
+        let against = match parties - honest {
+            0 => "nobody is protected from a party".to_owned(),
+            others => format!(
+                "a record is protected from any {others} parties other than its own together"
+            ),
+        };
+        Some(Cow::Owned(format!(
+            "at least {honest} of {parties} parties add their share of the noise and keep it, their keys, masks and sums from whoever is to learn \
+             nothing of a record, so that {against}"
+        )))
     }
 
     /// The key of the streams of this purpose. What the analysis does not need to be secret is the same for all parties.

@@ -1,5 +1,6 @@
 //! What a run may spend, and what it has left of it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::made::Made;
@@ -96,7 +97,7 @@ pub(super) struct Reservation {
     pub(super) event: Event,
     pub(super) in_ledger: Option<ReservationId>,
     /// On which argument sensitivities may rest that are claimed; none may be without one.
-    pub(super) rests_on: Option<&'static str>,
+    pub(super) rests_on: Option<Cow<'static, str>>,
     terms: Terms,
 }
 
@@ -191,7 +192,7 @@ impl Reservation {
 
     /// How the noise of the releases is made, and what it rests on besides, for the ledger.
     pub(super) fn noise(&self) -> String {
-        match self.rests_on {
+        match &self.rests_on {
             None => self.source().to_owned(),
             Some(argument) => format!("{} (if {argument})", self.source()),
         }

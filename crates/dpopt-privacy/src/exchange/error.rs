@@ -75,9 +75,9 @@ pub enum ExchangeError {
         "ranks that do not trust each other need an exchange that hides their parts of a sum, and this one shows them"
     )]
     PartsShow,
-    /// No party would be counted on, or more than there are.
+    /// More would be counted on than there are, or there are too many.
     #[error(
-        "{honest} honest parties can't be among {parties}: at least 1, and no more than there are"
+        "{honest} honest parties can't be among {parties}: no more than there are, and those at most 2^20"
     )]
     HonestParties {
         /// How many were to be honest.

@@ -39,6 +39,8 @@ pub trait Exchange: Send + Sync {
     }
 }
 
+/// The proof of what several shares of noise are together is for no more.
+const MAX_PARTIES: usize = 1 << 20;
 /// Words of a round in which ranks agree: how many have failed, the sum of their numbers (counted from 1), how many leave, and four words of
 /// the hash.
 const ROUND: usize = 7;
@@ -99,12 +101,13 @@ impl Together {
     }
 
     /// As [`Together::new`], of ranks that do not trust each other with their records: each adds its own share of the noise to its sum,
-    /// and the sum leaves it masked. At least `honest` of them do so and show nobody their key, masks and sum; the guarantee of a run
-    /// rests on it.
+    /// and the sum leaves it masked. Whoever is to be kept from learning about a record, at least `honest` parties do so and show them
+    /// neither their key, masks, noise nor sum; the guarantee of a run rests on it.
     ///
     /// # Privacy
-    /// A record of an honest party is protected from all others, should they put together what they have. See `docs/privacy/parties.md`,
-    /// which says what is not released among parties, and refused.
+    /// With P parties, a record is protected from any `P - honest` parties other than its own, should they put together what they have. A
+    /// party knows its own noise and can take it off: `honest = P` protects from those alone who are no party. See
+    /// `docs/privacy/parties.md`, which says what is not released among parties, and refused.
     ///
     /// # Errors
     /// [`ExchangeError::PartsShow`], [`ExchangeError::HonestParties`], and those of [`Together::new`].
@@ -116,7 +119,7 @@ impl Together {
             return Err(ExchangeError::PartsShow);
         }
         let parties = exchange.ranks();
-        if honest.get() > parties {
+        if honest.get() > parties || parties > MAX_PARTIES {
             return Err(ExchangeError::HonestParties {
                 honest: honest.get(),
                 parties,
