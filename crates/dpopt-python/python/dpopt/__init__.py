@@ -20,14 +20,15 @@ from .accounting import (
 from ._certify import Certificate
 from .errors import AccountingError, BudgetError, DataError, DPUserError, Error, PlanError
 from ._plans import Plan
+from ._rates import Rate, verify_rate
 from ._steps import PrivateSteps
 
 _TABLES = ("PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRanker", "PrivateRegressor")
 
 __all__ = [
-    "AccountingError", "BudgetError", "Certificate", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Schema", "Statement", "__version__",
+    "AccountingError", "BudgetError", "Certificate", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Rate", "Schema", "Statement", "__version__",
     "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers", "steps",
-    "to_dp_accounting", *_TABLES,
+    "to_dp_accounting", "verify_rate", *_TABLES,
 ]  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from ._dpopt import losses as losses
 from ._dpopt import solvers as solvers
 from ._certify import Certificate as Certificate
 from ._plans import Plan as Plan
+from ._rates import Rate as Rate
+from ._rates import verify_rate as verify_rate
 from ._steps import PrivateSteps as PrivateSteps
 from ._tables import PrivateClassifier as PrivateClassifier
 from ._tables import PrivateGroupDRO as PrivateGroupDRO
@@ -29,7 +31,7 @@ from .errors import Error as Error
 from .errors import PlanError as PlanError
 
 __all__ = [
-    "AccountingError", "BudgetError", "Certificate", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Schema",
+    "AccountingError", "BudgetError", "Certificate", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Rate", "Schema",
     "Statement", "__version__", "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers",
-    "steps", "to_dp_accounting", "PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRanker", "PrivateRegressor",
+    "steps", "to_dp_accounting", "verify_rate", "PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRanker", "PrivateRegressor",
 ]  # fmt: skip
