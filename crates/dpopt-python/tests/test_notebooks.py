@@ -6,8 +6,8 @@ import re
 import notebooks
 import pytest
 
-#: The others need packages that are not here: tests_long runs them.
-HERE = ["model"]
+#: What they need beside the package. That of both tools is the environment of `cargo xtask bench-peers-setup`.
+NEEDED = {"model": [], "comparison": ["diffprivlib", "opacus"]}
 
 
 def rounded(outputs):
@@ -15,11 +15,14 @@ def rounded(outputs):
     return re.sub(r"\d+\.\d{6,}", lambda number: f"{float(number[0]):.6g}", json.dumps(outputs, sort_keys=True))
 
 
-def check(name):
+def page(name):
     path = notebooks.FOLDER / f"{name}.ipynb"
     notebook = notebooks.read(path)
     assert path.with_suffix(".md").read_text(encoding="utf-8") == notebooks.page(notebook, name), "write the page anew: python notebooks.py"
-    compared = 0
+
+
+def check(name):
+    notebook, compared = notebooks.read(notebooks.FOLDER / f"{name}.ipynb"), 0
     for cell, count, outputs in notebooks.ran(notebook):
         assert cell["execution_count"] == count
         kinds = [(of["output_type"], sorted(of.get("data", {}))) for of in outputs]
@@ -30,9 +33,16 @@ def check(name):
     assert compared
 
 
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", sorted(NEEDED))
 def test_a_notebook_says_what_it_said(name):
+    page(name)
+    for needed in NEEDED[name]:
+        pytest.importorskip(needed, exc_type=ImportError)
     check(name)
+
+
+def test_every_notebook_is_known():
+    assert {path.stem for path in notebooks.FOLDER.iterdir()} == set(NEEDED)
 
 
 def test_a_notebook_that_says_something_else_is_caught():
