@@ -10,7 +10,7 @@ use dpopt::privacy::{
     SamplingRate, Spend, Which,
 };
 use numpy::ndarray::Axis;
-use numpy::{Element, PyArray1, PyReadonlyArray2};
+use numpy::{Element, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
 
@@ -98,6 +98,13 @@ impl Public {
     }
 }
 
+/// Values of sparse rows.
+#[derive(FromPyObject)]
+enum Values<'py> {
+    Double(PyReadonlyArray1<'py, f64>),
+    Single(PyReadonlyArray1<'py, f32>),
+}
+
 /// Rows that are copied at a time.
 const BLOCK: usize = 64;
 /// The same of factors: as many as one product of matrices adds up.
@@ -181,6 +188,39 @@ impl Step {
                 .collect();
             let (sum, work) = (&mut self.sum, &mut self.work);
             py.detach(|| sum.add_outer_products(rows.len(), &layers, work));
+        }
+        Ok(())
+    }
+
+    /// The same for rows that are mostly zero: where each starts, its columns and values.
+    fn add_sparse<T: Element + Copy + Into<f64>>(
+        &mut self,
+        starts: &[i64],
+        columns: &[i64],
+        values: &[T],
+    ) -> PyResult<()> {
+        let ends: Vec<usize> = starts
+            .iter()
+            .map_while(|&at| usize::try_from(at).ok())
+            .collect();
+        let last = ends.last().copied();
+        if ends.len() != starts.len()
+            || !ends.is_sorted()
+            || ends.first() != Some(&0)
+            || last != Some(columns.len())
+            || columns.len() != values.len()
+        {
+            return Err(user("these are no compressed sparse rows"));
+        }
+        self.take_places(ends.len() - 1)?;
+        let mut row: Vec<u32> = Vec::new();
+        for ends in ends.windows(2) {
+            let of = ends[0]..ends[1];
+            row.clear();
+            // One that is not there is beyond the last, and its row counts as zero.
+            let columns = columns[of.clone()].iter();
+            row.extend(columns.map(|&at| u32::try_from(at).unwrap_or(u32::MAX)));
+            self.sum.add_scaled_sparse(1.0, &row, &values[of]);
         }
         Ok(())
     }
@@ -372,6 +412,31 @@ impl Steps {
             match &rows {
                 Dense::Double(rows) => step.add(py, rows, dim),
                 Dense::Single(rows) => step.add(py, rows, dim),
+            }
+        })
+    }
+
+    /// Adds gradients that are mostly zero, as compressed sparse rows.
+    fn add_sparse(
+        &self,
+        py: Python<'_>,
+        starts: PyReadonlyArray1<'_, i64>,
+        columns: PyReadonlyArray1<'_, i64>,
+        values: Values<'_>,
+    ) -> PyResult<()> {
+        // Copies: another thread may write to the arrays meanwhile.
+        let [starts, columns] = [&starts, &columns].map(|part| part.as_array().to_vec());
+        self.with(|state| {
+            let step = state.step.as_mut().ok_or_else(no_step)?;
+            match &values {
+                Values::Double(values) => {
+                    let values = values.as_array().to_vec();
+                    py.detach(|| step.add_sparse(&starts, &columns, &values))
+                }
+                Values::Single(values) => {
+                    let values = values.as_array().to_vec();
+                    py.detach(|| step.add_sparse(&starts, &columns, &values))
+                }
             }
         })
     }

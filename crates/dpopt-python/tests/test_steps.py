@@ -6,7 +6,7 @@ import dpopt
 import numpy as np
 import pytest
 from dpopt import Event, PrivateSteps
-from scipy import stats
+from scipy import sparse, stats
 
 PUBLIC = dict(records=50, dim=400, clip=2.0, steps=3, adjacency="replace-one")
 
@@ -373,3 +373,39 @@ def test_a_step_has_a_clip_of_its_own_and_noise_that_goes_with_it():
     with PrivateSteps(records=50, dim=2, clip=1.0, noise_multiplier=1.0, epochs=2, batch_size=10, adjacency="zero-out") as private:
         with pytest.raises(dpopt.DPUserError, match="one clip"):
             private.draw(0.5)
+
+
+def test_sparse_rows_are_what_they_are_when_they_are_dense():
+    rng = np.random.default_rng(3)
+    dense = np.where(rng.random((40, 300)) < 0.05, rng.normal(size=(40, 300)), 0.0)
+    dense[7] = 0.0
+    rows = sparse.csr_matrix(dense)
+    released = []
+    for dtype in (np.float64, np.float32):
+        with PrivateSteps(records=40, dim=300, clip=1.0, noise_multiplier=1e-6, steps=2, adjacency="zero-out") as private:
+            for add in (lambda: private.add(dense.astype(dtype)), lambda: private.add_sparse(rows.indptr, rows.indices, rows.data.astype(dtype))):
+                private.draw()
+                add()
+                released.append(private.release())
+    clipped = dense / np.maximum(1.0, np.linalg.norm(dense, axis=1, keepdims=True))
+    for one in released:
+        assert np.allclose(one, clipped.mean(axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [[1, 1], [2, 1], [1, 9], [-1, 1], [1, 2**40]])
+def test_a_sparse_row_with_odd_columns_counts_as_zero(columns):
+    with PrivateSteps(records=2, dim=5, clip=10.0, noise_multiplier=1e-6, steps=1, adjacency="zero-out") as private:
+        private.draw()
+        private.add_sparse([0, 2, 3], [*columns, 4], [1.0, 1.0, 3.0])
+        assert np.allclose(private.release(), [0, 0, 0, 0, 1.5], atol=1e-4)
+
+
+@pytest.mark.parametrize(("starts", "columns"), [([0, 3], [1, 2]), ([1, 2], [1, 2]), ([0, 2, 1, 2], [1, 2]), ([], []), ([0, -1, 2], [1, 2]), ([[0, 2]], [1, 2])])
+def test_sparse_rows_that_are_none_are_refused(starts, columns):
+    with PrivateSteps(records=9, dim=5, clip=10.0, noise_multiplier=1.0, steps=1, adjacency="zero-out") as private:
+        private.draw()
+        with pytest.raises(dpopt.DPUserError):
+            private.add_sparse(starts, columns, np.ones(len(columns)))
+        # More rows than records were drawn: nothing is added.
+        with pytest.raises(dpopt.DPUserError, match="more gradients"):
+            private.add_sparse(np.zeros(11, dtype=np.int64), [], np.zeros(0))

@@ -107,6 +107,71 @@ def test_correlated_noise_that_no_run_can_have_is_refused(wrong, said):
         linear(**{**dict(batch=6, steps=None, epochs=2, noise="correlated"), **wrong})
 
 
+class Words(nn.Module):
+    """Texts of six words out of many, and two numbers."""
+
+    def __init__(self, words=400, padding_idx=None, **settings):
+        super().__init__()
+        self.words = nn.Embedding(words, 8, padding_idx=padding_idx, **settings)
+        self.first, self.last = nn.Linear(8, 12), nn.Linear(14, 2)
+
+    def forward(self, text, numbers):
+        mean = self.first(self.words(text)).tanh().mean(dim=1)
+        return self.last(torch.cat([mean, numbers], dim=1))
+
+
+def texts(n=30, words=400):
+    rng = np.random.default_rng(2)
+    # Words that come twice in a text, and texts of one word.
+    text = rng.integers(0, words, size=(n, 6))
+    text[:, 1] = text[:, 0]
+    text[0] = 5
+    x = torch.tensor(rng.normal(size=(n, 2)), dtype=torch.float32)
+    return torch.tensor(text), x, torch.tensor(rng.integers(0, 2, size=n))
+
+
+@pytest.mark.parametrize("settings", [{}, dict(padding_idx=5), dict(max_norm=1.0), dict(scale_grad_by_freq=True)])
+def test_gradients_of_words_are_sparse_and_those_of_each_text_alone(settings):
+    torch.manual_seed(1)
+    text, numbers, y = texts()
+    model = Words(**settings)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    loader = DataLoader(TensorDataset(text, numbers, y), batch_size=30)
+    try:
+        _, private, loader = make_private(model, optimizer, loader, nn.CrossEntropyLoss(), **SMALL, steps=1)
+    except dpopt.DPUserError:
+        # It writes to its weights, or counts words.
+        assert settings.keys() & {"max_norm", "scale_grad_by_freq"}
+        return
+    assert private._run.task.sparse == (not settings.keys() & {"max_norm", "scale_grad_by_freq"})
+    clipped = 0
+    for i in range(30):
+        model.zero_grad()
+        nn.functional.cross_entropy(model(text[i : i + 1], numbers[i : i + 1]), y[i : i + 1]).backward()
+        gradient = flat(model, "grad")
+        clipped = clipped + gradient / max(1.0, np.linalg.norm(gradient)) / 30
+    before = flat(model)
+    for _ in loader:
+        private.step()
+    assert np.allclose(before - flat(model), clipped, atol=1e-5)
+
+
+def test_a_text_that_can_not_be_had_is_zero_and_words_are_no_rows_of_all():
+    text, numbers, y = texts()
+    text[3, 2] = 10_000
+    model = Words(words=50_000)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    text[4, 2] = 50_000
+    _, private, loader = make_private(
+        model, optimizer, DataLoader(TensorDataset(text, numbers, y), batch_size=30), nn.CrossEntropyLoss(), **SMALL, steps=1, estimator=None
+    )
+    task = private._run.task
+    assert task.dim > 400_000 and task.width < 5_000
+    for _ in loader:
+        private.step()
+    assert np.isfinite(flat(model)).all()
+
+
 def followed(estimator, gradients, points):
     """What an estimator makes of exact mean gradients: ``gradients[t](w)`` on the sample of step t."""
     value = None

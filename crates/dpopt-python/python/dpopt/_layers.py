@@ -26,11 +26,19 @@ class NotOnce(Exception):
 class _Layer:
     """Its gradient is made of matrices, whose ``sides`` are columns of factors."""
 
+    #: Whether most of its gradient is zero.
+    sparse = False
+
     def __init__(self, layer, names, shape):
         self._layer, self.names, self.shape = layer, names, shape
         self.outputs, self._entries = len(layer.weight), math.prod(layer.weight.shape[1:])
-        self._has_bias = int(layer.bias is not None)
+        self._has_bias = int(getattr(layer, "bias", None) is not None)
         self.entries = self.outputs * (self._entries + self._has_bias)
+
+    @property
+    def matrices(self):
+        """Rows and columns of the matrices, by what holds them."""
+        return [(sides, sides) for sides in self.sides]
 
     def tap(self):
         """What is added to its outputs for one record."""
@@ -91,12 +99,83 @@ class Convolution(_Layer):
         return [block[0] for block in blocks]
 
 
+class Embedding(_Layer):
+    """A row for each word, of which a record has few: its words, and what came back for each."""
+
+    sparse = True
+
+    def __init__(self, *of):
+        super().__init__(*of)
+        self._words = math.prod(self.shape[1:-1])
+        self.sides = [(self._words, self._words * self._entries)]
+        self.width = sum(self.sides[0])
+
+    @property
+    def matrices(self):
+        return [(self.sides[0], (self.outputs, self._entries))]
+
+    def is_worth_it(self):
+        layer = self._layer
+        # Numbers of words are held with the others, in single precision.
+        plain = layer.max_norm is None and not layer.scale_grad_by_freq and self.outputs <= 2**24
+        return plain and len(self.shape) > 1 and self.shape[0] == 1 and 4 * self.width <= self.entries
+
+    def factors(self, outputs, inputs):
+        words, back = inputs[:, 0].flatten(1), outputs[:, 0].reshape(len(outputs), self._words, self._entries)
+        if self._layer.padding_idx is not None:
+            back = back * (words != self._layer.padding_idx)[..., None]
+        return [(words, back.flatten(1))]
+
+    def split(self, blocks):
+        return blocks
+
+
 def alone(rows):
     """Rows that are no product of anything."""
     return torch.ones((len(rows), 1), dtype=rows.dtype), rows.flatten(1)
 
 
-KINDS = {nn.Linear: Linear, nn.Conv2d: Convolution}
+KINDS = {nn.Linear: Linear, nn.Conv2d: Convolution, nn.Embedding: Embedding}
+
+
+def dense(pair, shape):
+    """The gradients behind a pair of factors, one matrix for each record."""
+    left, right = pair
+    if _is_product(pair, shape):
+        return np.einsum("rm,rn->rmn", left, right)
+    found = np.zeros((len(left), *shape), dtype=right.dtype)
+    words = left.astype(np.int64)
+    np.add.at(found, (np.arange(len(left))[:, None], words), right.reshape(*words.shape, shape[1]))
+    return found
+
+
+def sparse(pairs, shapes):
+    """The same of all of them as sparse rows: where each starts, columns and values."""
+    rows, parts, start = len(pairs[0][0]), [], 0
+    for pair, shape in zip(pairs, shapes):
+        left, right = pair
+        if _is_product(pair, shape):
+            values = np.einsum("rm,rn->rmn", left, right).reshape(rows, -1)
+            owners = np.repeat(np.arange(rows), values.shape[1])
+            parts.append((owners, np.tile(np.arange(start, start + values.shape[1]), rows), values.ravel()))
+        else:
+            words, (height, width) = left.astype(np.int64), shape
+            # Each word of a record once.
+            keys, place = np.unique(words + height * np.arange(rows)[:, None], return_inverse=True)
+            values = np.zeros((len(keys), width), dtype=right.dtype)
+            np.add.at(values, place.ravel(), right.reshape(-1, width))
+            columns = start + (keys % height)[:, None] * width + np.arange(width)
+            parts.append((np.repeat(keys // height, width), columns.ravel(), values.ravel()))
+        start += math.prod(shape)
+    owners, columns, values = (np.concatenate(part) for part in zip(*parts))
+    # Columns of a part are above those of the part before, and rise.
+    order = np.argsort(owners, kind="stable")
+    starts = np.searchsorted(owners[order], np.arange(rows + 1))
+    return starts, columns[order], values[order]
+
+
+def _is_product(pair, shape):
+    return (pair[0].shape[1], pair[1].shape[1]) == tuple(shape)
 
 
 def candidates(model, trained, shapes):

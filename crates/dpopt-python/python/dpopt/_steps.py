@@ -155,6 +155,15 @@ class PrivateSteps:
         """Adds gradients, rows in the order of the positions; in as many calls as memory asks for."""
         self._native.add(_rows(gradients, "gradients"))
 
+    def add_sparse(self, starts, columns, values):
+        """Adds gradients that are mostly zero, as compressed sparse rows (``indptr``, ``indices`` and ``data`` of SciPy's), in the order of the
+        positions. A row whose columns do not rise, or that has one which is not there, counts as zero."""
+        starts, columns = (np.ascontiguousarray(part, dtype=np.int64) for part in (starts, columns))
+        values = numbers(values, "gradients")
+        if not starts.ndim == columns.ndim == values.ndim == 1:
+            raise DPUserError("sparse rows are three arrays of one dimension: starts, columns and values")
+        self._native.add_sparse(starts, columns, np.ascontiguousarray(values))
+
     def add_products(self, factors):
         """Adds gradients that consist of matrices ``left[i] right[i]^T``, a pair ``(left, right)`` of arrays for each matrix, with rows in the
         order of the positions. A linear layer has ``left`` the gradient of its outputs and ``right`` its inputs, and a row of any other kind

@@ -20,7 +20,7 @@ except ImportError as missing:
     raise ImportError("dpopt.torch needs PyTorch 2.2 or later: pip install 'dpopt[torch]', or torch. The rest of dpopt works without it") from missing
 
 from ._estimate import Estimate, Follows, Spider, Storm
-from ._layers import NotOnce, alone, candidates, close, equal, tapped, watched
+from ._layers import NotOnce, alone, candidates, close, dense, equal, sparse, tapped, watched
 from ._schedule import Schedule, chunk_rows, chunks, split
 from ._steps import PrivateSteps
 from ._values import count, maybe, real
@@ -316,7 +316,12 @@ class _Task:
     @property
     def factored(self):
         """Whether any matrix has a left factor that is not one."""
-        return any(left > 1 for left, _ in self._sides())
+        return any(left > 1 for left, _ in self._shapes())
+
+    @property
+    def sparse(self):
+        """Whether some layer has a gradient that is mostly zero."""
+        return any(layer.sparse for layer in self._layers.values())
 
     def _of_one(self, point, taps, fixed, leaves):
         """The loss of a batch of one, which has no other record to look at, and what goes into layers whose outputs are ``taps`` more."""
@@ -373,15 +378,22 @@ class _Task:
         factored = [layer.names for layer in self._layers.values()]
         return factored, [name for name in self.parameters if not any(name in names for names in factored)]
 
-    def _sides(self):
-        """Columns of the factors."""
+    def _matrices(self):
+        """Columns of the factors, and rows and columns of what they stand for."""
         _, rest = self._names()
-        return [sides for layer in self._layers.values() for sides in layer.sides] + [(1, self.parameters[name].numel()) for name in rest]
+        alone = [(1, self.parameters[name].numel()) for name in rest]
+        return [each for layer in self._layers.values() for each in layer.matrices] + [(shape, shape) for shape in alone]
+
+    def _sides(self):
+        return [sides for sides, _ in self._matrices()]
+
+    def _shapes(self):
+        return [shape for _, shape in self._matrices()]
 
     def blocks(self, flat):
         """What was released, as one block for each parameter."""
         factored, rest = self._names()
-        parts = iter(split(flat, self._sides()))
+        parts = iter(split(flat, self._shapes()))
         found = {}
         for layer, names in zip(self._layers.values(), factored):
             found.update(zip(names, layer.split([next(parts) for _ in layer.sides])))
@@ -442,10 +454,9 @@ class _Task:
             # A layer that is used twice, or whose weights are used elsewhere, has another gradient.
             return found if right(found) else {name: layer for name, layer in found.items() if right({name: layer})}
 
-    @staticmethod
-    def rows(factors):
+    def rows(self, factors):
         """The gradients themselves, one matrix after another."""
-        return np.concatenate([np.einsum("rm,rn->rmn", *pair).reshape(len(pair[0]), -1) for pair in factors], axis=1)
+        return np.concatenate([dense(pair, shape).reshape(len(pair[0]), -1) for pair, shape in zip(factors, self._shapes())], axis=1)
 
     def matrices(self, factors):
         """The gradients themselves, one parameter after another."""
@@ -563,6 +574,8 @@ class _Run:
                     if before is not None:
                         earlier = self.task.rows(self.task.contributions(positions, self.chunk, sample._seed, before))
                         self.private.add(self.task.rows(found) - self.task.dtype(kept) * earlier)
+                    elif self.task.sparse:
+                        self.private.add_sparse(*sparse(found, self.task._shapes()))
                     elif self.task.factored:
                         self.private.add_products(found)
                     else:
