@@ -61,7 +61,10 @@ fn commands_that_need_no_table_run_as_printed() {
 
 #[test]
 fn no_command_hides_in_a_block_of_another_kind() {
-    for block in pages().iter().flat_map(|page| blocks_of(page)) {
+    // What notebooks print is Python's.
+    let pages = pages().into_iter();
+    let pages = pages.filter(|page| !page.starts_with("docs/notebooks/"));
+    for block in pages.flat_map(|page| blocks_of(&page)) {
         let hidden = block.language != "sh" && !calls(&block.text).is_empty();
         assert!(
             !hidden,
