@@ -483,7 +483,7 @@ impl<'py> Trained<'py> {
             rests_on: guarantee
                 .rests_on()
                 .iter()
-                .map(|on| on.to_string())
+                .map(ToString::to_string)
                 .collect(),
         })
     }

@@ -417,7 +417,7 @@ fn prefix_sums_have_the_noise_of_every_party() {
         PrefixKind::Banded { band: 2 },
     ] {
         let ((with, _), (without, _)) = (period(kind, 7, true), period(kind, 7, false));
-        let mut exact = vec![0i64; DIM];
+        let mut exact = [0i64; DIM];
         for (t, (with, without)) in with.iter().zip(&without).enumerate() {
             for rank in 0..3 {
                 let mut sum = LatticeSum::new(bound());
