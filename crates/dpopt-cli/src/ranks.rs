@@ -249,7 +249,12 @@ pub(crate) fn told(text: String) -> String {
         return text;
     }
     let path = std::env::temp_dir().join(format!("dpopt-{}.error", std::process::id()));
-    let file = File::options().write(true).create_new(true).open(&path);
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    // For its owner alone: others have accounts there.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(&path);
     match file.and_then(|mut file| writeln!(file, "{text}")) {
         Ok(()) => format!("its own, told in {} there", path.display()),
         Err(_) => "its own, which could not be written down there".to_owned(),

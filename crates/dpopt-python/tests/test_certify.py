@@ -124,3 +124,12 @@ def test_of_other_records_only_the_shape_matters():
     assert np.isfinite(model.certify(X, y, epsilon=1.0, delta=1e-6).gradient_norm).all()
     with pytest.raises(ValueError):
         PrivateClassifier(**BUDGET, bounds=(-1, 1), classes=["no", "yes"]).certify(X, y, epsilon=1.0, delta=1e-6)
+
+
+def test_bounds_that_were_read_off_the_records_are_said_of_the_certificate():
+    X, y, model = fitted(2000, max_steps=5)
+    assert model.certify(X, y, epsilon=1.0, delta=1e-6).rests_on == ()
+    with pytest.warns(UserWarning, match="read off"):
+        model = PrivateClassifier(**BUDGET, bounds_from_data=True, max_steps=5).fit(X, y)
+    found = model.certify(X, y, epsilon=1.0, delta=1e-6)
+    assert len(found.rests_on) == 1 and "bounds" in found.rests_on[0] and "rests on" in str(found)

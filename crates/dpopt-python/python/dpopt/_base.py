@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 
 from . import _dpopt
+from ._certify import FROM_DATA
 from ._frames import schema_of, table_of
 from ._plans import Plan
 from ._values import count, maybe, numbers, real, word
@@ -270,7 +271,7 @@ class Private(BaseEstimator):
         self.guarantee_ = Statement(found["epsilon"], task["delta"], task["adjacency"], found["accountant"], found["event"])
         self.rests_on_ = list(found["rests_on"])
         if from_data:
-            self.rests_on_.append(f"{' and '.join(from_data)} that were read off the records, which the guarantee does not cover")
+            self.rests_on_.append(f"{' and '.join(from_data)} that were {FROM_DATA}, which the guarantee does not cover")
             warnings.warn(self.rests_on_[-1], FromDataWarning, stacklevel=4)
         _log.info("%s: %s, %s steps, %s; %s", type(self).__name__, found["plan"]["solver"], self.steps_, self.stop_, self.guarantee_)
         if not task["hidden"]:

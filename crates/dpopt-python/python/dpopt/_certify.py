@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 
 from . import _dpopt
-from ._values import maybe, count, real, word
+from ._values import count, maybe, real, word
 from .accounting import Statement
 from .errors import DPUserError
+
+#: Said of bounds and classes that a guarantee does not cover.
+FROM_DATA = "read off the records"
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Certificate:
     failure: float
     #: The cost of the certificate alone. What the model cost on the same records comes on top of it.
     guarantee: Statement
+    #: What the guarantee does not cover: bounds that were read off the records.
+    rests_on: tuple[str, ...] = ()
 
     def __str__(self):
         lines = []
@@ -35,7 +40,8 @@ class Certificate:
             lines.append("the least eigenvalue of the Hessian is between {:.4g} and {:.4g}".format(*self.least_eigenvalue))
             if self.least_eigenvalue[1] < 0:
                 lines.append("the point is no local minimum")
-        return "\n".join([*lines, f"each interval holds with probability {1 - self.failure:g}", str(self.guarantee)])
+        rests_on = [f"rests on {one}" for one in self.rests_on]
+        return "\n".join([*lines, f"each interval holds with probability {1 - self.failure:g}", str(self.guarantee), *rests_on])
 
 
 class Certifiable:
@@ -61,4 +67,6 @@ class Certifiable:
         found = _dpopt.certify(table, wanted, fitted["weights"], threads, ledger)
         said = Statement(found["epsilon"], delta, word("adjacency", task["adjacency"]), found["accountant"], found["event"])
         met = None if targets is None else found["certified"]
-        return Certificate(met, targets, found["gradient_norm"], found["least_eigenvalue"], wanted["failure"], said)
+        # What its solver rested on besides is no matter of the certificate.
+        from_data = tuple(one for one in self.rests_on_ if FROM_DATA in one)
+        return Certificate(met, targets, found["gradient_norm"], found["least_eigenvalue"], wanted["failure"], said, from_data)

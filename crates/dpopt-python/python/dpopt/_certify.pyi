@@ -2,6 +2,8 @@ from dataclasses import dataclass
 
 from .accounting import Statement
 
+FROM_DATA: str
+
 @dataclass(frozen=True)
 class Certificate:
     certified: bool | None
@@ -10,3 +12,4 @@ class Certificate:
     least_eigenvalue: tuple[float, float] | None
     failure: float
     guarantee: Statement
+    rests_on: tuple[str, ...] = ()
