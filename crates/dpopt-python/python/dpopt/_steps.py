@@ -5,9 +5,9 @@ import logging
 import numpy as np
 
 from . import _dpopt
-from ._values import count, maybe, numbers, real
+from ._values import count, maybe, numbers, real, warn_of_ledger
 from .accounting import Statement, _over_clip, noise_multiplier as _calibrated
-from .errors import DPUserError
+from .errors import BudgetError, DPUserError
 
 __all__ = ["PrivateSteps"]
 
@@ -128,7 +128,11 @@ class PrivateSteps:
         return self
 
     def __exit__(self, *_):
-        self.settle()
+        try:
+            self.settle()
+        except BudgetError as error:
+            # What was released stands.
+            warn_of_ledger(str(error), 2)
 
     def draw(self, clip=None):
         """Positions of the records of the next step, rising. ``clip``: the radius of this step, in place of that of all, for contributions of

@@ -1,6 +1,7 @@
 """Numbers and labels on their way in. What becomes of one record's never depends on another's, and nothing that one holds is an error."""
 
 import math
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -32,6 +33,12 @@ def word(name, value):
     if isinstance(value, str):
         return value
     raise DPUserError(f"{name} is a name, not {value!r}")
+
+
+def warn_of_ledger(why, stacklevel):
+    """Where a ledger could not be told that a run is over: what was found stands."""
+    if why is not None:
+        warnings.warn(f"the ledger counts all that was set aside: {why}", RuntimeWarning, stacklevel=stacklevel + 1)
 
 
 def _number(value):

@@ -20,11 +20,14 @@ except ImportError as missing:
     raise ImportError("dpopt.torch needs PyTorch 2.2 or later: pip install 'dpopt[torch]', or torch. The rest of dpopt works without it") from missing
 
 from ._estimate import Estimate, Follows, Spider, Storm
-from ._layers import NotOnce, alone, candidates, close, dense, equal, sparse, tapped, watched
+from ._layers import NotOnce, alone, candidates, close, dense, equal, sparse, sparse_numbers, tapped, watched
 from ._schedule import Schedule, chunk_rows, chunks, split
 from ._steps import PrivateSteps
-from ._values import count, maybe, real
+from ._values import count, maybe, real, warn_of_ledger
 from .errors import BudgetError, DPUserError
+
+#: What ends a step, whatever a record does; a panic of an extension is no `Exception` either, and is its record's affair.
+ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 __all__ = ["PrivateLoader", "PrivateOptimizer", "Sample", "Spider", "Storm", "make_private"]
 
@@ -63,7 +66,8 @@ def make_private(
     ``criterion(output, target)`` compares what the model says of a record with the last thing of the record; or ``loss(model, record)`` is the
     loss of any record. Either sees **one record at a time**, as a batch of one. ``batch_size`` of the loader is what a step is expected to read.
     ``epochs`` or ``steps``: all of them are charged here. Either ``epsilon`` and ``delta``, or ``noise_multiplier`` (over ``max_grad_norm``
-    as in Opacus, unless ``noise_over="sensitivity"``). Under add-remove the number of records is secret: ``public_records`` stands for it.
+    as in Opacus, unless ``noise_over="sensitivity"``). Take zero-out: its noise is that of add-remove. Under add-remove itself the number of
+    records is secret, ``public_records`` stands for it, and torch rounds gradients by places that one record moves, which no guarantee covers.
     ``noise="correlated"``: DP-MF, whose batches are not drawn for each step but once and for all, ``batch_size`` records or some more in each,
     and whose noise is tuned for the momentum of a ``torch.optim.SGD``; ``epochs`` of replace-one or zero-out.
     ``estimator``: :class:`Storm` or :class:`Spider`, which follow the gradient by its changes; otherwise each step has a gradient of its own.
@@ -79,6 +83,12 @@ def make_private(
     if adjacency == "add-remove" and public_records is None:
         raise DPUserError("under add-remove the number of records is secret: give a public one, public_records=")
     public_records = maybe(count, "public_records", public_records, 1)
+    if adjacency == "add-remove":
+        warnings.warn(
+            "under add-remove a record more moves the others to other places, where torch may round their gradients otherwise: the guarantee does "
+            "not cover these last bits. adjacency='zero-out' has the same noise, and records keep their places",
+            stacklevel=2,
+        )
     if noise not in ("independent", "correlated"):
         raise DPUserError(f"noise= is 'independent' or 'correlated', not {noise!r}")
     if noise == "correlated":
@@ -89,8 +99,9 @@ def make_private(
     else:
         schedule = Schedule.of(records=public_records or records, batch_size=batch_size, epochs=epochs, steps=steps)
         batches = {"steps": schedule.steps, "sampling_rate": schedule.sampling_rate}
-    chunk = chunk_rows(min(batch_size, public_records or records), public_records or records, task.width) if chunk is None else count("chunk", chunk, 1, 2**20)
-    task.try_out(chunk)
+    if chunk is None:
+        chunk = chunk_rows(min(batch_size, public_records or records), public_records or records, task.held(estimator is not None))
+    task.try_out(count("chunk", chunk, 1, 2**20))
     private = PrivateSteps(
         records=records,
         dim=task.dim,
@@ -179,14 +190,15 @@ def _trained(model, optimizer):
 # Records: nested tuples, lists and dicts of tensors, with one row for each.
 
 
-def _leaves(batch):
-    """The tensors of a batch, in turn."""
-    if isinstance(batch, torch.Tensor):
+def _leaves(batch, like=None):
+    """The tensors of a batch, in turn: in the order of another one, which must be made up in the same way."""
+    like = batch if like is None else like
+    if isinstance(batch, torch.Tensor) and isinstance(like, torch.Tensor):
         return [batch]
-    if isinstance(batch, Mapping):
-        return [leaf for key in batch for leaf in _leaves(batch[key])]
-    if isinstance(batch, (tuple, list)):
-        return [leaf for part in batch for leaf in _leaves(part)]
+    if isinstance(batch, Mapping) and isinstance(like, Mapping) and batch.keys() == like.keys():
+        return [leaf for key in like for leaf in _leaves(batch[key], like[key])]
+    if isinstance(batch, (tuple, list)) and isinstance(like, (tuple, list)) and len(batch) == len(like):
+        return [leaf for part, other in zip(batch, like) for leaf in _leaves(part, other)]
     raise DPUserError(f"a record holds {type(batch).__name__}, and is made of tensors, in tuples, lists and dicts: see collate_fn of the loader")
 
 
@@ -244,14 +256,16 @@ class _Records:
                 # Neither an error nor a warning tells of the record.
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    leaves = _leaves(self._one(int(position)))
-                    whole[row] = len(leaves) == len(found) and all(
+                    leaves = _leaves(self._one(int(position)), self.like)
+                    whole[row] = all(
                         leaf.shape == (1, *full.shape[1:]) and leaf.dtype == full.dtype for leaf, full in zip(leaves, found)
                     )
                     if whole[row]:
                         for full, leaf in zip(found, leaves):
                             full[row] = leaf[0].detach()
-            except Exception:
+            except ENDS:
+                raise
+            except BaseException:
                 whole[row] = False
                 for full in found:
                     full[row] = 0
@@ -312,6 +326,12 @@ class _Task:
     def width(self):
         """Numbers that are held for each record."""
         return sum(layer.width for layer in self._layers.values()) + self.dim - sum(layer.entries for layer in self._layers.values())
+
+    def held(self, twice):
+        """The same with what is made of them on the way; ``twice``: by an estimator, of two points."""
+        if twice:
+            return self.width + 4 * self.dim
+        return self.width + (sparse_numbers(self._matrices()) if self.sparse else 0)
 
     @property
     def factored(self):
@@ -400,14 +420,31 @@ class _Task:
         found.update(zip(rest, parts))
         return [np.ascontiguousarray(found[name]).reshape(parameter.shape) for name, parameter in self.parameters.items()]
 
+    def parts(self, flat):
+        """Numbers in the order of parameters, as one block for each."""
+        return split(flat, [tuple(parameter.shape) for parameter in self.parameters.values()])
+
     def contributions(self, positions, size, seed, at=None):
         """Gradients of the records at these positions, as :meth:`gradients`. One whose record can't be had, or has no gradient, is zero."""
         leaves, whole = self.records.rows(positions, size, seed)
+        found = self.contributed(leaves, whole, seed, at)
+        return [tuple(side[: len(positions)] for side in pair) for pair in found]
+
+    def contributed(self, leaves, whole, seed, at=None):
+        """The same of rows that were read."""
+        size = len(whole)
         try:
             found = self.gradients(leaves, seed, at)
-        except Exception as error:
-            if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        except (*ENDS, NotOnce, MemoryError, torch.cuda.OutOfMemoryError):
+            raise
+        except BaseException:
+            try:
+                # No record is in these.
+                self.gradients(self.records.zeros(size), seed, at)
+            except (NotOnce, MemoryError, torch.cuda.OutOfMemoryError):
                 raise
+            except Exception as error:
+                raise DPUserError(f"torch.func can't take the gradient of one record any more (tried on {size} records of zeros): {error}") from None
             # Some record has none, such as one with a class that is not there. It is its own affair.
             found = [tuple(np.zeros((size, columns), dtype=self.dtype) for columns in pair) for pair in self._sides()]
             for row in np.flatnonzero(whole):
@@ -418,11 +455,21 @@ class _Task:
                     for pair, own in zip(found, self.gradients(alone, seed, at)):
                         for side, of in zip(pair, own):
                             side[row] = of[row]
-                except Exception:
+                except ENDS:
+                    raise
+                except BaseException:
                     continue
         for side in (side for pair in found for side in pair):
             side[~whole] = 0.0
-        return [tuple(side[: len(positions)] for side in pair) for pair in found]
+        return found
+
+    def unfactored(self, twice):
+        """Gives up what was found of the layers: from now on each gradient is taken whole, of as many records at a time as is returned."""
+        self._layers = {}
+        rows, modes = self._tried
+        rows = chunk_rows(rows, rows, self.held(twice))
+        self._tried = rows, modes
+        return rows
 
     def _factored(self):
         """The layers whose gradients follow from inputs and outputs, found on made-up records; none where anything is odd. A wrong answer
@@ -431,28 +478,48 @@ class _Task:
         def right(layers):
             self._layers = layers
             try:
-                return close(self.matrices(self.gradients(leaves, 0)), whole)
+                return all(close(self.matrices(self.gradients(leaves, 0, at)), whole) for leaves, at, whole in probes)
             except Exception:
                 return False
             finally:
                 self._layers = {}
 
+        def shows(layer):
+            """Whether its gradients are numbers, and not zero: others are like anything."""
+            return all(any(np.isfinite(whole[:, at[name]]).all() and whole[:, at[name]].any() for _, _, whole in probes) for name in layer.names[:1])
+
+        ends = np.cumsum([parameter.numel() for parameter in self.parameters.values()])
+        at = {name: slice(end - parameter.numel(), end) for end, (name, parameter) in zip(ends, self.parameters.items())}
+        probes, shapes = [], {}
         with _seeds(self.device), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # Of both signs, and of one.
-            leaves = [
-                torch.cat([torch.randn_like(leaf[:2]), torch.rand_like(leaf[2:])]) if leaf.is_floating_point() else leaf
-                for leaf in self.records.zeros(4)
-            ]
-            try:
-                with watched(self.model) as shapes:
-                    whole = self.matrices(self.gradients(leaves, 0))
-            except Exception:
-                # What is wrong is said where it is tried out.
-                return {}
+            # Weights that start at zero hide what is behind them.
+            moved = {name: point + 0.05 * torch.randn_like(point) for name, point in self.point().items()}
+            for point, word in ((None, 0), (moved, 0), (moved, 1)):
+                # Of both signs, and of one.
+                leaves = [
+                    torch.cat([torch.randn_like(leaf[:2]), torch.rand_like(leaf[2:])]) if leaf.is_floating_point() else torch.full_like(leaf, word)
+                    for leaf in self.records.zeros(4)
+                ]
+                try:
+                    with watched(self.model) as seen:
+                        probes.append((leaves, point, self.matrices(self.gradients(leaves, 0, point))))
+                    shapes = shapes or dict(seen)
+                except Exception:
+                    # What is wrong with zeros is said where they are tried out; another word may not be there.
+                    continue
             found = candidates(self.model, self.parameters, shapes)
+            found = {name: layer for name, layer in found.items() if shows(layer)}
             # A layer that is used twice, or whose weights are used elsewhere, has another gradient.
-            return found if right(found) else {name: layer for name, layer in found.items() if right({name: layer})}
+            found = found if right(found) else {name: layer for name, layer in found.items() if right({name: layer})}
+        plain = {name: layer for name, layer in found.items() if not layer.sparse}
+        if len(plain) < len(found):
+            # Sparse rows hold more for each number that is not zero.
+            self._layers = found
+            whole = self.held(False)
+            self._layers = plain
+            return found if whole <= self.held(False) else plain
+        return found
 
     def rows(self, factors):
         """The gradients themselves, one matrix after another."""
@@ -468,14 +535,21 @@ class _Task:
         # Another class or word may not be there.
         others = [torch.rand(leaf.shape).to(leaf.dtype) if leaf.is_floating_point() else torch.ones_like(leaf) for leaf in zeros]
         half = [other if other.is_floating_point() else leaf for leaf, other in zip(zeros, others)]
-        changed = [leaf.clone() for leaf in half]
-        for leaf in changed:
-            if leaf.is_floating_point():
-                leaf[0] = torch.rand(leaf.shape[1:]).to(leaf.dtype)
+
+        def changed(leaves, words):
+            """The first record is another one, in its words and classes too or in all but these."""
+            found = [leaf.clone() for leaf in leaves]
+            for leaf in found:
+                if leaf.is_floating_point():
+                    leaf[0] = torch.rand(leaf.shape[1:]).to(leaf.dtype)
+                elif words:
+                    leaf[0] = (leaf[0] == 0).to(leaf.dtype)
+            return found
+
         with _seeds(self.device):
             try:
                 before = [self.gradients(zeros, 0)]
-            except DPUserError:
+            except (DPUserError, NotOnce):
                 raise
             except Exception as error:
                 raise DPUserError(f"torch.func can't take the gradient of one record (tried on {rows} records of zeros): {error}") from error
@@ -490,12 +564,15 @@ class _Task:
             for probe, gradients in zip(probes, before):
                 if not equal(gradients, self.gradients(probe, 0)):
                     raise DPUserError("a layer or the loss keeps something of the records it saw: the same made-up records had other gradients later")
-            try:
-                other, same = self.gradients(changed, 0), self.gradients(half, 0)
-            except Exception:
-                other = same = before[0]
-            if not equal(other, same, 1):
-                raise DPUserError("a layer or the loss mixes records: the gradients of made-up records changed with another one")
+            for probe, gradients in zip(probes, before):
+                for words in (True, False):
+                    try:
+                        other = self.gradients(changed(probe, words), 0)
+                    except Exception:
+                        continue
+                    if not equal(other, gradients, 1):
+                        raise DPUserError("a layer or the loss mixes records: the gradients of made-up records changed with another one")
+                    break
         self._tried = (rows, self._modes())
 
 
@@ -553,7 +630,9 @@ class _Run:
 
     def draw(self):
         with self._alone():
-            self.task.check()
+            # Another step's records are none of this one's, wherever it is interrupted.
+            self.sample = None
+            self._check()
             if self.private.pending:
                 # It was interrupted, or left out. It is paid for, and what it releases is forgotten.
                 self.private.release()
@@ -564,28 +643,70 @@ class _Run:
 
     def step(self):
         with self._alone():
-            sample, self.sample = self.sample, None
-            if sample is None:
+            if self.sample is None:
                 raise DPUserError("no sample was drawn: step once for each `sample in loader`")
-            with _seeds(self.task.device):
-                for positions in chunks(sample._positions, self.chunk):
-                    at, before, kept = self.estimate.points
-                    found = self.task.contributions(positions, self.chunk, sample._seed, at)
-                    if before is not None:
-                        earlier = self.task.rows(self.task.contributions(positions, self.chunk, sample._seed, before))
-                        self.private.add(self.task.rows(found) - self.task.dtype(kept) * earlier)
-                    elif self.task.sparse:
-                        self.private.add_sparse(*sparse(found, self.task._shapes()))
-                    elif self.task.factored:
-                        self.private.add_products(found)
-                    else:
-                        self.private.add(self.task.rows(found))
-            return self.task.blocks(self.estimate.end(self.private.release()))
+            # The modes of layers may be others than when it was drawn.
+            self._check()
+            sample, self.sample = self.sample, None
+            # Neither a warning nor an error of numbers tells of a record.
+            with _seeds(self.task.device), warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                try:
+                    self._add(sample)
+                except NotOnce:
+                    # Which layers are used follows from the seed, and from no record: it is seen before anything is added.
+                    self._take_whole()
+                    self._add(sample)
+            # In the order of parameters, whatever the layers are.
+            released = np.concatenate([block.ravel() for block in self.task.blocks(self.private.release())])
+            return self.task.parts(self.estimate.end(released))
+
+    def _check(self):
+        try:
+            self.task.check()
+        except NotOnce:
+            self._take_whole()
+            self.task.check()
+
+    def _take_whole(self):
+        self.chunk = self.task.unfactored(self.estimate.follows)
+
+    def _add(self, sample):
+        at, before, kept = self.estimate.points
+        for number, positions in enumerate(chunks(sample._positions, self.chunk)):
+            # Read once: what a transform draws is the same at both points.
+            leaves, whole = self.task.records.rows(positions, self.chunk, sample._seed)
+
+            def found(point, leaves=leaves, whole=whole, some=len(positions)):
+                return [tuple(side[:some] for side in pair) for pair in self.task.contributed(leaves, whole, sample._seed, point)]
+
+            try:
+                now = found(at)
+                then = None if before is None else found(before)
+            except NotOnce:
+                if number:
+                    raise DPUserError("a layer is used in some chunks of a step and not in others: draw what decides it from torch's generator") from None
+                raise
+            if then is not None:
+                self.private.add(self.task.rows(now) - self.task.dtype(kept) * self.task.rows(then))
+            elif self.task.sparse:
+                self.private.add_sparse(*sparse(now, self.task._shapes()))
+            elif self.task.factored:
+                self.private.add_products(now)
+            else:
+                self.private.add(self.task.rows(now))
 
     def settle(self):
         with self._alone():
             self.sample = None
             return self.private.settle()
+
+    def unsettled(self):
+        try:
+            self.settle()
+        except BudgetError as error:
+            return str(error)
+        return None
 
 
 class Sample:
@@ -669,7 +790,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
             parameter.grad = torch.from_numpy(block).to(parameter.device, parameter.dtype)
         self.original.step()
         if not self._run.left:
-            self._run.settle()
+            # The step is made, whatever the ledger says.
+            warn_of_ledger(self._run.unsettled(), 3)
 
     def guarantee(self, delta=None):
         """What was reserved, as a :class:`dpopt.Statement`: it holds wherever the steps ended."""
