@@ -1,7 +1,7 @@
 //! Files that a command leaves: places checked before anything is read, files written whole.
 //!
 //! A file is written beside its place under a name that nobody can guess, created new, and moved
-//! there when it is whole. What is begun and not finished is removed.
+//! there when it is whole. What is begun and not finished is removed, but for a signal that ends the process.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -204,27 +204,36 @@ fn write_by(
 /// A file that is written piece by piece and is at its place when it is whole, or a device.
 pub(crate) enum Growing {
     Device(File),
-    Draft(tempfile::NamedTempFile, PathBuf),
+    /// Its place, and whether what is there is to be replaced.
+    Draft(tempfile::NamedTempFile, PathBuf, bool),
 }
 
 impl Growing {
-    pub(crate) fn at(path: &Path, flag: &'static str, readers: Readers) -> Result<Self, CliError> {
+    pub(crate) fn at(
+        path: &Path,
+        flag: &'static str,
+        readers: Readers,
+        replaces: bool,
+    ) -> Result<Self, CliError> {
         let begun = match taken(path, flag)? {
             Taken::Device => File::options().write(true).open(path).map(Self::Device),
             _ => {
                 let place = end_of_links(path);
                 let name = place.file_name().unwrap_or_default().to_string_lossy();
                 let draft = draft(folder_of(&place), &name, readers);
-                draft.map(|draft| Self::Draft(draft, place.clone()))
+                draft.map(|draft| Self::Draft(draft, place.clone(), replaces))
             }
         };
         begun.map_err(|source| failed(flag, path, source))
     }
 
-    /// Moves it to its place; dropped before that, it goes.
+    /// Moves it to its place, unless a file has come there meanwhile; dropped before that, it goes.
     pub(crate) fn finish(self) -> io::Result<()> {
-        if let Self::Draft(draft, place) = self {
+        if let Self::Draft(draft, place, replaces) = self {
             draft.as_file().sync_all()?;
+            if !replaces && is_filled(&place) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
             draft.persist(place).map_err(|failure| failure.error)?;
         }
         Ok(())
@@ -235,22 +244,27 @@ impl Write for Growing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Device(file) => file.write(bytes),
-            Self::Draft(draft, _) => draft.write(bytes),
+            Self::Draft(draft, ..) => draft.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Device(file) => file.flush(),
-            Self::Draft(draft, _) => draft.flush(),
+            Self::Draft(draft, ..) => draft.flush(),
         }
     }
 }
 
-/// A new file for a model that found no other place; its name.
+/// Whether there is a file with something in it.
+fn is_filled(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.len() > 0)
+}
+
+/// A new file for a result that found no other place; its name.
 pub(crate) fn rescue(text: &str) -> io::Result<PathBuf> {
     let mut file = tempfile::Builder::new()
-        .prefix("dpopt-model-")
+        .prefix("dpopt-result-")
         .suffix(".json")
         .tempfile()?;
     file.write_all(text.as_bytes())?;
@@ -309,7 +323,15 @@ fn draft(folder: &Path, name: &str, readers: Readers) -> io::Result<tempfile::Na
     }
     #[cfg(not(unix))]
     let _ = readers;
-    builder.tempfile_in(folder)
+    builder.tempfile_in(folder).map_err(plain)
+}
+
+/// The error of the system, without the name of a draft, which tells nobody anything.
+fn plain(error: io::Error) -> io::Error {
+    let inner = error.get_ref().and_then(std::error::Error::source);
+    let inner = inner.and_then(|inner| inner.downcast_ref::<io::Error>());
+    let code = inner.and_then(io::Error::raw_os_error);
+    code.map_or(error, io::Error::from_raw_os_error)
 }
 
 /// Whether a file can be made in `folder`.

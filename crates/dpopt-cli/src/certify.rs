@@ -26,13 +26,17 @@ use crate::artefacts::{Readers, Taken, taken, write_file, write_new};
 use crate::class_weights::LabelWeights;
 use crate::error::CliError;
 use crate::input::{self, Input};
+use crate::interrupt::Interrupt;
+use crate::large_delta::large_delta;
 use crate::ledger::{LedgerArgs, Shared};
 use crate::loss::LossName;
 use crate::model::Model;
 use crate::outputs::json_text;
 use crate::paths::Paths;
+use crate::rescue::ended;
 use crate::statement::{Statement, rounded_up, scientific};
 use crate::summary::{paragraph, print, print_json};
+use crate::tell::warn;
 
 /// Flags of `dpopt certify`.
 #[derive(Debug, Args)]
@@ -187,6 +191,9 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
             plan.map_err(without_target)?
         }
     };
+    if let Some(warning) = large_delta(args.delta, facts.records) {
+        warn(&warning);
+    }
     let mut curator = Curator::protected(adjacency)?;
     if let Some(ledger) = ledger {
         let file = ledger.open(Access::FullBatch, plan.spend().event())?;
@@ -196,6 +203,8 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     let spend = plan.spend();
     let reserved = curator.reserve(&spend);
     reserved.map_err(|refused| CliError::from_run(refused.into()))?;
+    // What is paid for is not lost at a signal.
+    Interrupt::finishing()?;
     // Of what is reserved, so that nothing but the settling comes after the release.
     let guarantee = curator.guarantee(args.delta)?;
     let threads = args
@@ -211,7 +220,8 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         (None, None) => release(phi, on)?,
         (None, Some(weights)) => release(Weighted::new(phi, weights), on)?,
     };
-    let (event, draft) = (spend.event(), model.schema.is_draft());
+    let draft = model.schema.is_draft() || model.privacy.draft_schema;
+    let event = spend.event();
     let privacy = Statement::new(
         &guarantee,
         facts.records,
@@ -241,18 +251,14 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         print(&words(&found, targets.is_some(), (&of, &privacy)))
     };
     // What was released is shown first, and paid for whatever happens here.
-    let mut troubles: Vec<CliError> = settled.err().map(CliError::from).into_iter().collect();
-    if let Some(out) = &args.out {
+    let written = args.out.as_ref().map(|out| {
         let write = if args.force { write_file } else { write_new };
-        let put = check_place(out, args.force)
+        check_place(out, args.force)
             .and_then(|()| json_text(&certificate))
-            .and_then(|text| write(out, text.as_bytes(), "--out", Readers::Mask));
-        troubles.extend(put.err());
-    }
-    if !troubles.is_empty() {
-        return Err(CliError::AfterRun(troubles));
-    }
-    printed
+            .and_then(|text| write(out, text.as_bytes(), "--out", Readers::Mask))
+    });
+    let settled = settled.err().map(CliError::from);
+    ended(&certificate, printed, settled, written)
 }
 
 /// In many dimensions curvature is told for a target, and not as a number.

@@ -40,6 +40,15 @@ fn objective(fit: &Fit, schema: &Schema) -> BTreeMap<String, String> {
     all
 }
 
+/// Beside what is minimised: whether ranges were read off the records, which taking the word out of the schema does not undo.
+const DRAFT: &str = "draft";
+
+/// Whether the schema of the run that wrote it was an unedited draft, or that of a run before it.
+pub(crate) fn was_draft(checkpoint: &Checkpoint) -> bool {
+    let named = checkpoint.objective();
+    named.is_some_and(|named| named.contains_key(DRAFT))
+}
+
 /// What stands around the first place where two values differ.
 fn excerpt(value: &[char], from: usize) -> String {
     if value.len() <= LONGEST {
@@ -127,10 +136,8 @@ impl CheckpointArgs {
             return Ok(());
         };
         let ours = objective(fit, schema);
-        let names = ours.keys().chain(theirs.keys());
-        let other = names
-            .into_iter()
-            .find(|name| ours.get(*name) != theirs.get(*name));
+        let mut names = ours.keys().chain(theirs.keys());
+        let other = names.find(|name| *name != DRAFT && ours.get(*name) != theirs.get(*name));
         let Some(name) = other else {
             return Ok(());
         };
@@ -190,7 +197,10 @@ impl CheckpointArgs {
         ledger: Option<&Path>,
         steps: u64,
         (fit, schema): (&Fit, &Schema),
+        draft: bool,
     ) -> Result<Saver, CliError> {
+        let mut objective = objective(fit, schema);
+        objective.extend(draft.then(|| (DRAFT.to_owned(), "true".to_owned())));
         let to = match (&self.checkpoint, ledger) {
             (Some(path), Some(ledger)) => {
                 // A handle of its own: that of the run is the curator's.
@@ -204,7 +214,7 @@ impl CheckpointArgs {
             to,
             every: every.unwrap_or(steps.div_ceil(CHECKPOINTS)).max(1),
             model: fit.named(),
-            objective: objective(fit, schema),
+            objective,
             trouble: None,
         })
     }

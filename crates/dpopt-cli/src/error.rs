@@ -98,6 +98,11 @@ pub(crate) enum CliError {
     /// The run was made, but not all of its results could be written or computed.
     #[error("{}; the run was made, and what it released counts as spent", join(.0))]
     AfterRun(Vec<CliError>),
+    /// The ledger could not be told that the run is over.
+    #[error(
+        "the ledger counts all that was set aside for this run, as it can't be told what was spent: {0}"
+    )]
+    Unsettled(String),
     /// A run broke off after its first release.
     #[error("{0}; the run broke off, and what it released counts as spent")]
     BrokeOff(Box<CliError>),
@@ -118,14 +123,14 @@ pub(crate) enum CliError {
     /// What a certificate was to be made of could not be released. What was reserved for it counts as spent.
     #[error("the result is not certified: {0}")]
     Uncertified(String),
-    /// The model found no place, neither in its file nor on standard output.
-    #[error("the model could not be printed either; it is in {}", .0.display())]
+    /// A result found no place, neither in its file nor on standard output.
+    #[error("the result could not be printed either; it is in {}", .0.display())]
     Rescued(PathBuf),
     /// The model found no place in its file, and stands on standard output.
     #[error("the model is printed on standard output instead")]
     Printed,
-    /// The model found no place at all.
-    #[error("the model is lost: it could not be printed, nor written to a temporary file ({0})")]
+    /// A result found no place at all.
+    #[error("the result is lost: it could not be printed, nor written to a temporary file ({0})")]
     Lost(std::io::Error),
     /// A signal came before the first release.
     #[error("interrupted before anything was released; nothing was charged")]
@@ -212,6 +217,7 @@ impl CliError {
             | Self::BrokeOff(_)
             | Self::SharesSpent(..)
             | Self::Rescued(_)
+            | Self::Unsettled(_)
             | Self::Printed
             | Self::Uncertified(_)
             | Self::NoRun(_)

@@ -14,12 +14,16 @@ use crate::artefacts::{Readers, may_write, write_new};
 use crate::error::CliError;
 use crate::evaluated::{Evaluated, Planned};
 use crate::input::{self, Input};
+use crate::interrupt::Interrupt;
+use crate::large_delta::large_delta;
 use crate::ledger::{LedgerArgs, Shared};
 use crate::model::Model;
 use crate::outputs::json_text;
 use crate::paths::Paths;
+use crate::rescue::ended;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{paragraph, print, print_json};
+use crate::tell::warn;
 
 /// Flags of `dpopt evaluate`.
 #[derive(Debug, Args)]
@@ -124,6 +128,11 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         (model.schema.label(), args.bins),
     )?;
     let plan = planned.of_model(&fit, &point, data.row_norm())?;
+    if let Some(warning) = large_delta(args.delta, data.public_records()) {
+        warn(&warning);
+    }
+    // What is paid for is not lost at a signal.
+    Interrupt::finishing()?;
     let mut curator = Curator::protected(adjacency)?;
     if let Some(ledger) = ledger {
         let file = ledger.open(Access::FullBatch, plan.tally().spend().event())?;
@@ -132,7 +141,13 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
     }
     let released = planned.release(&plan, &data, (&fit, &point), (curator, None))?;
     let of = (data.public_records(), None);
-    let evaluated = Evaluated::new(released.told, &released.guarantee, &model.schema, of);
+    let draft = model.schema.is_draft() || model.privacy.draft_schema;
+    let evaluated = Evaluated::new(
+        released.told,
+        &released.guarantee,
+        (&model.schema, draft),
+        of,
+    );
     let json = Json {
         format: FORMAT,
         evaluated: &evaluated,
@@ -142,17 +157,11 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         false => print(&words(&evaluated)),
     };
     // What was released is shown first, and paid for whatever happens here.
+    let written = args.out.as_ref().map(|out| {
+        json_text(&json).and_then(|text| write_new(out, text.as_bytes(), "--out", Readers::Mask))
+    });
     let settled = released.settled.err().map(CliError::from);
-    let mut troubles: Vec<CliError> = settled.into_iter().collect();
-    if let Some(out) = &args.out {
-        let put = json_text(&json)
-            .and_then(|text| write_new(out, text.as_bytes(), "--out", Readers::Mask));
-        troubles.extend(put.err());
-    }
-    if !troubles.is_empty() {
-        return Err(CliError::AfterRun(troubles));
-    }
-    printed
+    ended(&json, printed, settled, written)
 }
 
 fn words(of: &Evaluated) -> String {

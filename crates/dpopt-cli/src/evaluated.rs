@@ -157,11 +157,10 @@ impl Evaluated {
     pub(crate) fn new(
         told: Told,
         guarantee: &Guarantee,
-        schema: &Schema,
+        (schema, draft): (&Schema, bool),
         (records, held_out): (u64, Option<HeldOutRecords>),
     ) -> Self {
         let event = guarantee.event();
-        let draft = schema.is_draft();
         let privacy = Statement::new(
             guarantee,
             records,

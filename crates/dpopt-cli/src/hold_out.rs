@@ -226,7 +226,7 @@ impl HeldOut {
         Ok(Evaluated::new(
             released.told,
             &released.guarantee,
-            schema,
+            (schema, schema.is_draft()),
             (records, Some(held_out)),
         ))
     }

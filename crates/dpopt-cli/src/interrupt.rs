@@ -36,6 +36,19 @@ impl Interrupt {
         Ok(Self(flags))
     }
 
+    /// For a command that releases once and is short: what it paid for is finished at the first signal, and left at the second.
+    pub(crate) fn finishing() -> Result<(), CliError> {
+        let asked = AtomicBool::new(false);
+        start(move |signal| {
+            if asked.swap(true, Ordering::SeqCst) {
+                leave();
+            }
+            tell(&format!(
+                "{signal}: what is paid for is finished first (a second signal: at once, without output)"
+            ));
+        })
+    }
+
     pub(crate) fn asked(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
     }

@@ -34,6 +34,7 @@ mod head;
 mod hold_out;
 mod input;
 mod interrupt;
+mod large_delta;
 mod ledger;
 mod loss;
 mod model;

@@ -295,7 +295,7 @@ impl Outputs<'_> {
                 "schema",
                 format!(
                     "{columns} columns, in model.json{}",
-                    if self.schema.is_draft() {
+                    if self.statement.draft_schema {
                         " (a draft, read from the records: not public)"
                     } else {
                         ""

@@ -98,7 +98,7 @@ pub(crate) fn run(args: &PredictArgs) -> Result<(), CliError> {
         return sink.flush().map_err(CliError::Stdout);
     };
     let failed = |source| failed("--out", path, source);
-    let mut sink = BufWriter::new(Growing::at(path, "--out", Readers::Owner)?);
+    let mut sink = BufWriter::new(Growing::at(path, "--out", Readers::Owner, args.force)?);
     write(
         &mut sink,
         args.out_format,

@@ -1,4 +1,6 @@
-//! A model that found no place in a file is offered again before it is given up.
+//! What is paid for and found no place in a file is offered again before it is given up.
+
+use serde::Serialize;
 
 use crate::artefacts;
 use crate::error::CliError;
@@ -33,18 +35,49 @@ impl Rescue<'_> {
         match shown {
             Ok(()) if self.promised => Some(CliError::Printed),
             Ok(()) => None,
-            Err(_) => Some(self.to_a_file()),
+            Err(_) => Some(to_a_file(self.model)),
         }
     }
+}
 
-    fn to_a_file(&self) -> CliError {
-        let kept = json_text(self.model).map_err(|error| match error {
-            CliError::Json(error) => error.into(),
-            other => std::io::Error::other(other.to_string()),
-        });
-        match kept.and_then(|text| artefacts::rescue(&text)) {
-            Ok(path) => CliError::Rescued(path),
-            Err(error) => CliError::Lost(error),
+fn to_a_file(result: &impl Serialize) -> CliError {
+    let kept = json_text(result).map_err(|error| match error {
+        CliError::Json(error) => error.into(),
+        other => std::io::Error::other(other.to_string()),
+    });
+    match kept.and_then(|text| artefacts::rescue(&text)) {
+        Ok(path) => CliError::Rescued(path),
+        Err(error) => CliError::Lost(error),
+    }
+}
+
+/// The end of a command whose `result` is released and paid for: how it was printed, how the ledger was settled, and how it was written to
+/// its file, where there is one.
+pub(crate) fn ended(
+    result: &impl Serialize,
+    printed: Result<(), CliError>,
+    settled: Option<CliError>,
+    written: Option<Result<(), CliError>>,
+) -> Result<(), CliError> {
+    // A reader that went away asked for no more, unless a file was to have it.
+    let wanted = match (&printed, &written) {
+        (Ok(()), _) | (_, Some(Ok(()))) => false,
+        (Err(_), Some(Err(_))) => true,
+        (Err(error), None) => !error.is_a_closed_pipe(),
+    };
+    let mut troubles = Vec::from_iter(settled);
+    troubles.extend(written.and_then(Result::err));
+    let closed = match printed {
+        Err(error) if !error.is_a_closed_pipe() => {
+            troubles.push(error);
+            Ok(())
         }
+        shown => shown,
+    };
+    troubles.extend(wanted.then(|| to_a_file(result)));
+    if troubles.is_empty() {
+        closed
+    } else {
+        Err(CliError::AfterRun(troubles))
     }
 }

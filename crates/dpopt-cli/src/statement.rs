@@ -31,6 +31,14 @@ pub(crate) struct Statement {
     pub(crate) words: Vec<String>,
 }
 
+/// What all runs on a ledger have together, in whose earlier ones another started.
+pub(crate) struct Earlier {
+    pub(crate) epsilon: Epsilon,
+    pub(crate) delta: Delta,
+    /// What the guarantees of some of them rest on.
+    pub(crate) rests_on: Vec<String>,
+}
+
 /// What all runs on a ledger have together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AllRuns {
@@ -51,20 +59,35 @@ pub(crate) struct Odometer {
 
 impl Statement {
     /// The statement of a run on a table of `records` (public) records. `spent` is all that was released on them, none where other
-    /// releases stand beside it, of which no odometer here tells. `whole` is the budget of the ledger in whose earlier runs this one
-    /// started, where it did.
+    /// releases stand beside it, of which no odometer here tells. `earlier`: where it started in earlier runs on its ledger.
     pub(crate) fn new(
         guarantee: &Guarantee,
         records: u64,
         stop: Stop,
         spent: Option<&Event>,
-        whole: Option<(Epsilon, Delta)>,
+        earlier: Option<&Earlier>,
         draft_schema: bool,
     ) -> Self {
         let odometer = spent
             .filter(|_| stop != Stop::Completed)
             .and_then(|spent| Odometer::read(spent, guarantee));
+        let mut rests_on: Vec<String> = guarantee
+            .rests_on()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        for claim in earlier.iter().flat_map(|earlier| &earlier.rests_on) {
+            if !rests_on.contains(claim) {
+                rests_on.push(claim.clone());
+            }
+        }
+        let whole = earlier.map(|earlier| (earlier.epsilon, earlier.delta));
         let mut words = words(guarantee, records, whole, stop, draft_schema);
+        words.extend(rests_on.iter().map(|claim| {
+            format!(
+                "Assumed besides, and not enforced: {claim}. If that fails there is no guarantee."
+            )
+        }));
         words.extend(odometer.as_ref().map(|reading| {
             format!(
                 "The run ended before its plan was used up. Odometer: with probability at \
@@ -83,11 +106,7 @@ impl Statement {
             accountant: guarantee.accountant(),
             mode: Mode::Protected,
             records,
-            rests_on: guarantee
-                .rests_on()
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            rests_on,
             draft_schema,
             all_runs: whole.map(|(epsilon, delta)| AllRuns {
                 epsilon: epsilon.get(),
@@ -241,9 +260,6 @@ fn words(
                 .to_owned(),
         );
     }
-    words.extend(guarantee.rests_on().iter().map(|claim| {
-        format!("Assumed besides, and not enforced: {claim}. If that fails there is no guarantee.")
-    }));
     words
 }
 

@@ -10,7 +10,6 @@ mod model;
 mod records;
 mod resume;
 mod saddle;
-mod warnings;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -18,12 +17,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use dpopt::data::tabular::Groups;
 use dpopt::nonconvex::{Budget, Stop};
-use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon};
+use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, Ledger};
 
 use crate::args::{self, AnySolver, SolverArg};
 use crate::artefacts::{MODEL, OutDir};
 use crate::by_group::by_group;
-use crate::checkpoints::CheckpointArgs;
+use crate::checkpoints::{CheckpointArgs, was_draft};
 use crate::choose::ChooseArgs;
 use crate::chosen::Chosen;
 use crate::class_weights::ClassWeightsArg;
@@ -35,6 +34,7 @@ use crate::exit::Exit;
 use crate::fit::{NetworkArgs, SeedArgs};
 use crate::hold_out::HoldOutArgs;
 use crate::interrupt::Interrupt;
+use crate::large_delta::large_delta;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::loss::{LinkArgs, LossArg};
 use crate::model::{Model, Trained};
@@ -47,7 +47,7 @@ use crate::population::PopulationArgs;
 use crate::ranks;
 use crate::rescue::Rescue;
 use crate::second_order::SecondOrder;
-use crate::statement::Statement;
+use crate::statement::{Earlier, Statement};
 use crate::summary::{Summary, Times};
 use crate::table_args::{DRAFT_ACCEPTED, TableArgs, check_kept};
 use crate::tell::{tell, warn};
@@ -55,7 +55,6 @@ use crate::tell::{tell, warn};
 use descend::{Finished, Job, descend};
 use records::{Reading, grouped_data, private_data};
 use resume::choose_what_fits;
-use warnings::warnings;
 
 /// The budget of a run where nothing else is asked for.
 const EPSILON: f64 = 1.0;
@@ -171,14 +170,19 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     ranks::agree_on("the command", &format_args!("{args:?}"))?;
     args.table.check_ranks()?;
     args.check_paths()?;
-    check_kept("run", &args.ledger, (args.out.as_deref(), args.json))?;
+    let shown = args.json || args.dry_run;
+    check_kept("run", &args.ledger, (args.out.as_deref(), shown))?;
     if !args.adjacency.record_count_is_public() && args.public_records.is_none() {
         let problem =
             "required with --adjacency add-remove, where the number of records is private";
         return Err(CliError::flag("--public-records", problem));
     }
-    if args.test.as_deref() == Some(Path::new(STDIN)) {
-        let problem = "a test set is read twice, so standard input can't be one";
+    let is_read_once = |path: &Path| {
+        let found = std::fs::metadata(path);
+        path == Path::new(STDIN) || found.is_ok_and(|found| !found.is_file() && !found.is_dir())
+    };
+    if args.test.as_deref().is_some_and(is_read_once) {
+        let problem = "a test set is read twice, so standard input or a pipe can't be one";
         return Err(CliError::flag("--test", problem));
     }
     let test = args.test.as_deref().map(|path| {
@@ -269,6 +273,18 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         _ => None,
     };
     let whole = shared.filter(|_| start.is_some());
+    let started_in = match (whole, args.ledger.path()) {
+        (Some((epsilon, delta)), Some(path)) => {
+            let report = Ledger::report(path).map_err(CliError::Ledger)?;
+            let rests_on = report.rests_on().into_iter().map(str::to_owned).collect();
+            Some(Earlier {
+                epsilon,
+                delta,
+                rests_on,
+            })
+        }
+        _ => None,
+    };
     let delta = match (args.delta, start) {
         (Some(delta), _) => delta,
         (None, None) => Delta::new(DELTA)?,
@@ -291,8 +307,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     if let Some(checkpoint) = &checkpoint {
         CheckpointArgs::check_point(checkpoint, (&fit, &source.schema), facts.dim)?;
     }
-    let mut warnings = warnings(delta, &facts);
-    if source.schema.is_draft() {
+    let mut warnings = Vec::from_iter(large_delta(delta, facts.records));
+    // The ranges are those of the run that it goes on with.
+    let draft = source.schema.is_draft() || checkpoint.as_ref().is_some_and(was_draft);
+    if draft {
         warnings.push(DRAFT_ACCEPTED.to_owned());
     }
     let unforeseen = source.label_warnings()?;
@@ -389,6 +407,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             budget_file.filter(|_| first),
             chosen.plan.steps(),
             (&fit, &source.schema),
+            draft,
         )
         .map_err(|error| before.told(error))?;
     let first = fit.start(data.dim(), data.row_norm());
@@ -426,8 +445,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         outcome.stop,
         // Held-out records pay for their evaluation.
         Some(&finished.spent).filter(|_| held_out.is_none()),
-        whole,
-        source.schema.is_draft(),
+        started_in.as_ref(),
+        draft,
     );
     let uncertified = finished.certified.as_ref();
     let uncertified = uncertified.and_then(|found| found.as_ref().err());
@@ -475,6 +494,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     if let Some(of) = uncertified.filter(|of| of.broke_off) {
         troubles.push(CliError::Uncertified(of.why.clone()));
     }
+    troubles.extend(outcome.unsettled.clone().map(CliError::Unsettled));
     let before_model = troubles.len();
     if let Some(out) = &mut out {
         let put = json_text(&model).and_then(|text| out.put(MODEL, &text));

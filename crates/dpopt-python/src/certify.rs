@@ -43,6 +43,8 @@ pub(crate) struct Certified {
     epsilon: f64,
     accountant: String,
     event: PyEvent,
+    /// Why the ledger does not say that it is done.
+    unsettled: Option<String>,
 }
 
 /// Pays, and releases a gradient norm and, where that meets its target, a Hessian, at the weights of a linear model.
@@ -103,14 +105,13 @@ pub(crate) fn certify(
     curator.reserve(&plan.spend()).map_err(errors::refused)?;
     let guarantee = curator.guarantee(delta).map_err(errors::refused)?;
     let threads = crate::train::threads(threads);
-    let found = py.detach(|| {
+    let (found, settled) = py.detach(|| {
         let mean = PrivateMean::new(&data, loss, curator);
         let mut mean = mean.map_err(errors::data)?.with_threads(threads);
         let found = plan.release(&mut mean, &point);
         let settled = mean.curator_mut().settle();
         let found = found.map_err(errors::certificate)?;
-        settled.map_err(errors::refused)?;
-        Ok::<_, PyErr>(found)
+        Ok::<_, PyErr>((found, settled))
     })?;
     let ends = |of: Interval| (of.low, of.high);
     Ok(Certified {
@@ -120,5 +121,7 @@ pub(crate) fn certify(
         epsilon: guarantee.epsilon(),
         accountant: guarantee.accountant().to_string(),
         event: PyEvent(guarantee.event().clone()),
+        // It is paid: what was found is not lost with it.
+        unsettled: settled.err().map(|error| errors::chain(&error)),
     })
 }

@@ -19,7 +19,7 @@ pub(crate) fn user(problem: impl std::fmt::Display) -> PyErr {
 }
 
 /// What the whole chain of an error says.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut inner = error.source();
     while let Some(error) = inner {

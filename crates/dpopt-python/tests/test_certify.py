@@ -94,6 +94,21 @@ def test_a_ledger_pays_for_certificates(tmp_path):
         model.certify(X, y, epsilon=2.9, delta=1e-6, ledger=ledger)
 
 
+def test_what_was_paid_is_not_lost_with_a_ledger_that_cannot_be_written(monkeypatch):
+    X, y, model = fitted(4000)
+    release = dpopt._certify._dpopt.certify
+
+    class Unwritten:
+        @staticmethod
+        def certify(*asked):
+            return {**release(*asked), "unsettled": "no space left on device"}
+
+    monkeypatch.setattr(dpopt._certify, "_dpopt", Unwritten)
+    with pytest.warns(RuntimeWarning, match="set aside: no space left"):
+        found = model.certify(X, y, epsilon=1.0, delta=1e-6)
+    assert found.gradient_norm[1] > 0
+
+
 @pytest.mark.parametrize(
     ("made", "asked", "error", "said"),
     [

@@ -238,6 +238,22 @@ def test_a_ledger_pays_until_it_is_used_up(tmp_path):
         dpopt.Ledger(tmp_path / "none.jsonl")
 
 
+def test_a_model_that_is_paid_is_not_lost_with_its_ledger(tmp_path):
+    rows, labels = records(n=500)
+    path = tmp_path / "ledger.jsonl"
+    ledger = dpopt.Ledger(path, epsilon=1.5, delta=1e-5, adjacency="replace-one")
+
+    def goes_away(step, steps):
+        if step == steps - 1 and path.is_file():
+            path.unlink()
+            path.mkdir()
+
+    model = PrivateClassifier(**BUDGET, **UNIT, classes=[0, 1], max_steps=5, ledger=ledger, progress=goes_away)
+    with pytest.warns(RuntimeWarning, match="all that was set aside"):
+        model.fit(rows, labels)
+    assert model.steps_ > 0 and len(model.predict(rows)) == 500
+
+
 def test_a_ledger_is_the_same_one_everywhere(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

@@ -158,6 +158,10 @@ pub struct Outcome {
     pub(crate) bound: Option<StatedBound>,
     #[serde(serialize_with = "in_words", skip_serializing_if = "Option::is_none")]
     pub(crate) withheld: Option<Withheld>,
+    /// Why a shared ledger was not told that the run is over, where it was not: it goes on counting all that was reserved. The point is as
+    /// private as ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
     pub(crate) returned_start: bool,
 }
 

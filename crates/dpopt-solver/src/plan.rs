@@ -6,7 +6,7 @@ use dpopt_linalg::{distance, norm};
 use dpopt_oracle::{
     AskError, Blocks, DomainStamp, Offers, Oracle, OracleFacts, PrivateData, Regularized,
 };
-use dpopt_privacy::Spend;
+use dpopt_privacy::{Refused, Spend};
 
 use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
 use crate::facts::{Budget, PublicFacts};
@@ -499,7 +499,13 @@ fn on_the_way(
     };
     let closing = walk.close(stop, oracle)?;
     let books = oracle.books();
-    let spent = books.settle()?;
+    let spent = books.used();
+    // What was paid for is not lost with a ledger that can't be written.
+    let unsettled = match books.settle() {
+        Ok(_) => None,
+        Err(Refused::Ledger(error)) => Some(error.to_string()),
+        Err(error) => return Err(error.into()),
+    };
     let counts = books.counts();
     let walked = closing.point.unwrap_or_else(|| output.finish(point));
     let returned_start = walked == start;
@@ -515,6 +521,7 @@ fn on_the_way(
     let outcome = Outcome {
         bound,
         withheld: None,
+        unsettled,
         returned_start,
         point: plan.lift(walked)?,
         stop,

@@ -12,6 +12,7 @@ use dpopt::privacy::{
 use crate::args;
 use crate::artefacts::{folder_of, probe};
 use crate::error::CliError;
+use crate::paths::end_of_links;
 use crate::statement::scientific;
 
 /// Flags of a shared budget.
@@ -188,6 +189,8 @@ impl Shared {
             let problem = format!("needed to create {}, which does not exist", path.display());
             CliError::flag(flag, problem)
         };
+        // A link that leads nowhere yet is followed, as for other files.
+        let path = &end_of_links(path);
         let ledger = Self::New {
             path: path.clone(),
             epsilon: args.budget.ok_or_else(|| needed("--budget"))?,

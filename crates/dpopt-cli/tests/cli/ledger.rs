@@ -343,3 +343,44 @@ fn a_checkpoint_that_can_not_be_written_is_seen_before_the_run() {
     }
     place.fails("train --checkpoint c.json", 1, &["--ledger"]);
 }
+
+/// Nothing is paid for and nothing thrown away.
+#[test]
+fn a_dry_run_on_a_ledger_needs_no_place_for_a_model() {
+    let place = Place::new();
+    let flags = "train --data t.csv --schema s.toml --dry-run --delta 1e-6 --ledger l.json --budget 2 --budget-delta 1e-6";
+    place.ok(flags);
+    assert!(!place.path("l.json").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_ledger_is_made_where_a_link_leads() {
+    let place = Place::new();
+    std::os::unix::fs::symlink("real.json", place.path("l.json")).unwrap();
+    place.train("--out o --delta 1e-6 --ledger l.json --budget 2 --budget-delta 1e-6");
+    assert!(place.path("real.json").is_file());
+    place.ok("ledger verify l.json");
+    // And none is there, unless it can be made.
+    std::os::unix::fs::symlink("missing/real.json", place.path("m.json")).unwrap();
+    place.fails(
+        "train --data t.csv --schema s.toml --out p --delta 1e-6 --ledger m.json --budget 2 --budget-delta 1e-6",
+        1,
+        &["--ledger", "No such file"],
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_test_set_that_is_read_once_is_refused() {
+    let place = Place::new();
+    let made = std::process::Command::new("mkfifo")
+        .arg(place.path("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    place.fails(
+        "train --data t.csv --schema s.toml --test pipe",
+        1,
+        &["--test", "read twice"],
+    );
+}

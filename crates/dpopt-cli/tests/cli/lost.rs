@@ -1,5 +1,6 @@
 //! What a command leaves: nothing that was there is lost, and a model that was paid for finds a place.
 
+use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -92,6 +93,74 @@ fn without_a_folder_json_holds_the_model() {
     assert_eq!(json["model"]["privacy"]["epsilon"], json["epsilon"]);
     let json = place.train("--out o");
     assert!(json.get("model").is_none(), "it has its file");
+}
+
+/// A file that comes to the place while a long table is read is somebody's work.
+#[test]
+fn what_comes_to_the_place_of_predictions_meanwhile_stays() {
+    let place = Place::new();
+    place.ok(&format!("{TRAIN} --out o"));
+    let table = place.read("t.csv");
+    let (head, rest) = table.split_at(table.len() / 2);
+    for (force, code) in [("", 1), ("--force", 0)] {
+        let flags = format!("predict --model o/model.json --data - --out p.csv {force}");
+        let mut command = place.command(&flags);
+        let piped = command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(head.as_bytes()).unwrap();
+        for _ in 0..2000 {
+            if !drafts(&place).is_empty() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        place.put("p.csv", "my work");
+        input.write_all(rest.as_bytes()).unwrap();
+        drop(input);
+        let output = child.wait_with_output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(place.read("p.csv") == "my work", code == 1);
+        assert!(code == 0 || said.contains("p.csv"), "{said}");
+        assert_eq!(drafts(&place), [""; 0]);
+        std::fs::remove_file(place.path("p.csv")).unwrap();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_released_and_can_not_be_printed_is_kept_in_a_file() {
+    let place = Place::new();
+    place.ok(&format!("{TRAIN} --out o"));
+    let paid = "--delta 1e-5 --ledger l.json --budget 9 --budget-delta 1e-5";
+    for (command, part) in [
+        ("evaluate --epsilon 0.5", "accuracy"),
+        ("certify --epsilon 1", "gradient_norm"),
+    ] {
+        let kept = tempfile::tempdir().unwrap();
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let flags = format!("{command} --model o/model.json --data t.csv {paid}");
+        let mut command = place.command(&flags);
+        command
+            .env("TMPDIR", kept.path())
+            .stdout(Stdio::from(full.unwrap()));
+        let output = command.output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(5), "{said}");
+        let mut files = std::fs::read_dir(kept.path()).unwrap();
+        let file = files.next().unwrap().unwrap().path();
+        assert!(said.contains(file.to_str().unwrap()), "{said}");
+        let found: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        assert!(found.get(part).is_some(), "{found}");
+        // With a file of its own nothing else is needed.
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let mut command = place.command(&format!("{flags} --out {part}.json"));
+        command.stdout(Stdio::from(full.unwrap()));
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+        assert!(place.json(&format!("{part}.json")).get(part).is_some());
+    }
 }
 
 #[test]

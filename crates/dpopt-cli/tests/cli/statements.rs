@@ -3,7 +3,7 @@
 use dpopt::nonconvex::SOLVERS;
 use serde_json::Value;
 
-use crate::support::{Place, ROWS};
+use crate::support::{Place, ROWS, stderr};
 
 fn json(place: &Place, flags: &str) -> Value {
     serde_json::from_str(&place.ok(&format!("{flags} --json"))).unwrap()
@@ -225,6 +225,64 @@ fn under_add_remove_no_output_has_a_time() {
         assert_eq!(files.contains("imes are an exception"), shown);
         // The table is read first: that is where a public number of records comes from.
         assert!(!report.contains("before any record was read"));
+    }
+}
+
+/// What earlier runs rest on is not forgotten by one that starts from their point.
+#[test]
+fn a_resumed_run_rests_on_what_the_runs_before_it_do() {
+    let place = Place::new();
+    let ledger = "--delta 1e-6 --ledger l.json --max-steps 5";
+    place.train(&format!(
+        "--epsilon 40 --solver recursive-sgd --radius 1 --budget 100 --budget-delta 1e-6 --checkpoint c.json --out a {ledger}"
+    ));
+    let claim = place.json("a/model.json")["privacy"]["rests_on"].clone();
+    assert!(claim[0].as_str().unwrap().contains("convex"));
+    place.train(&format!(
+        "--epsilon 1 --solver noisy-gd --resume c.json --out b {ledger}"
+    ));
+    let privacy = &place.json("b/model.json")["privacy"];
+    assert_eq!(privacy["rests_on"], claim);
+    assert!(
+        privacy["words"].to_string().contains("Assumed besides"),
+        "{privacy}"
+    );
+    // One from nowhere on the same ledger rests on its own solver.
+    place.train(&format!("--epsilon 1 --solver noisy-gd --out d {ledger}"));
+    assert!(place.json("d/model.json")["privacy"]["rests_on"].is_null());
+}
+
+/// Nor that the ranges came from the records: to take the word out of the schema does not undo it.
+#[test]
+fn a_run_that_goes_on_from_a_draft_owns_up_to_it() {
+    let place = Place::new();
+    let draft = place.ok("schema t.csv");
+    place.put("s.toml", &draft);
+    let ledger = "--epsilon 0.5 --delta 1e-6 --ledger l.json --max-steps 5 --checkpoint c.json";
+    place.train(&format!(
+        "--accept-draft --budget 3 --budget-delta 1e-6 --out a {ledger}"
+    ));
+    place.put("s.toml", &draft.replace("draft = true\n", ""));
+    for out in ["b", "c"] {
+        let run = place.train(&format!("--resume c.json --out {out} {ledger}"));
+        assert!(run["warnings"].to_string().contains("draft"), "{run}");
+        let privacy = &place.json(&format!("{out}/model.json"))["privacy"];
+        assert_eq!(privacy["draft_schema"], true);
+    }
+    // And so does what is released of its model.
+    let told = place.ok("evaluate --model c/model.json --data t.csv --epsilon 1");
+    assert!(told.contains("NOT public"), "{told}");
+}
+
+#[test]
+fn a_large_delta_is_warned_of_wherever_something_is_released() {
+    let place = Place::new();
+    place.train("--out o");
+    for command in ["evaluate", "certify"] {
+        let flags = format!("{command} --model o/model.json --data t.csv --epsilon 1 --delta 0.9");
+        let output = place.run(&flags);
+        let said = stderr(&output);
+        assert!(said.contains("publishes a random record"), "{said}");
     }
 }
 

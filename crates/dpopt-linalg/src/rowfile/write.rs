@@ -17,6 +17,8 @@ use crate::row::Row;
 pub struct RowFileWriter {
     out: Option<BufWriter<NamedTempFile>>,
     path: PathBuf,
+    /// Whether something was there when it began.
+    replaces: bool,
     name: String,
     header: Header,
     block_bytes: usize,
@@ -82,6 +84,7 @@ impl RowFileWriter {
         out.write_all(note.as_bytes())?;
         Ok(Self {
             out: Some(out),
+            replaces: is_filled(&path),
             path,
             name: name.to_owned(),
             at: header.data(),
@@ -212,7 +215,7 @@ impl RowFileWriter {
     /// Writes what is left, brings the file onto the disk and moves it to its place.
     ///
     /// # Errors
-    /// [`RowFileError`]; the file is not in its place then.
+    /// [`RowFileError`]; the file is not in its place then. So where another one is there by now and was not when this one began.
     pub fn finish(mut self) -> Result<(), RowFileError> {
         let name = std::mem::take(&mut self.name);
         self.complete().map_err(|problem| problem.of(&name))
@@ -238,9 +241,17 @@ impl RowFileWriter {
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)?;
         file.as_file().sync_all()?;
+        if !self.replaces && is_filled(&self.path) {
+            return Err(std::io::Error::from(std::io::ErrorKind::AlreadyExists).into());
+        }
         file.persist(&self.path).map_err(|error| error.error)?;
         Ok(())
     }
+}
+
+/// Whether there is a file with something in it.
+fn is_filled(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.len() > 0)
 }
 
 /// A new file beside `place`, for its owner only, removed unless it is moved there.

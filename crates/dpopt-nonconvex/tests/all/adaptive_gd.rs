@@ -545,6 +545,44 @@ fn a_killed_run_is_paid_and_the_next_plan_gets_the_rest() {
     assert!(state.used <= state.capacity);
 }
 
+/// A ledger that goes away after the last release takes neither the point with it nor what is known of the run.
+#[test]
+fn what_was_paid_is_not_lost_with_a_ledger_that_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.jsonl");
+    let total = budget(3.0);
+    let ledger = Ledger::open_or_create(
+        &path,
+        total.epsilon,
+        total.delta,
+        Adjacency::ReplaceOne,
+        FilterKind::Gdp,
+    );
+    let data = rows(20_000);
+    let settings = AdaptiveSettings::new().with_selection(AdaptiveSelection::Last);
+    let settings = settings.with_max_steps(5);
+    let plan = AdaptiveGdPlan::new(&table_facts(20_000), &budget(1.0), settings).unwrap();
+    let curator = Curator::protected(Adjacency::ReplaceOne)
+        .unwrap()
+        .with_ledger(ledger.unwrap())
+        .unwrap();
+    let mut means = PrivateMean::new(&data, Glm::Sigmoid, curator).unwrap();
+    let mut seen = 0;
+    let outcome = plan.run(&mut means, &mut |_: &Release<'_>| {
+        seen += 1;
+        if seen < 3 {
+            return ControlFlow::Continue(());
+        }
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        ControlFlow::Break(())
+    });
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.stop, Stop::ByObserver);
+    assert!(outcome.unsettled.is_some_and(|why| !why.is_empty()));
+    assert!(squared_mu(&outcome.spent) > 0.0);
+}
+
 #[test]
 fn a_regularised_run_asks_for_norms_of_the_whole() {
     let data = rows(5_000);

@@ -68,6 +68,12 @@ impl Books {
         }
     }
 
+    /// What the run has spent so far: [`Curator::used`].
+    #[must_use]
+    pub fn used(&self) -> Event {
+        self.curator.used()
+    }
+
     /// Ends the run and says what was spent.
     ///
     /// # Errors

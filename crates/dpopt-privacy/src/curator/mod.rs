@@ -460,6 +460,13 @@ impl Curator {
         all_of(self.settled.iter().cloned().chain(open).collect())
     }
 
+    /// What was released on the open reservation so far, as one event.
+    #[must_use]
+    pub fn used(&self) -> Event {
+        let open = self.reservation.as_ref().map(Reservation::used);
+        open.unwrap_or(Event::NoOp)
+    }
+
     /// Everything reserved so far, as one event: what the guarantee is stated for.
     #[must_use]
     pub fn reserved(&self) -> Event {

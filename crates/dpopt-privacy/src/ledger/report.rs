@@ -97,6 +97,23 @@ pub enum RunState {
     Lapsed,
 }
 
+impl LedgerReport {
+    /// Properties of losses that the guarantees of some runs rest on and nothing enforces, each once: then the total rests on them too.
+    #[must_use]
+    pub fn rests_on(&self) -> Vec<&str> {
+        let mut claims: Vec<&str> = Vec::new();
+        for run in &self.runs {
+            let claim = run.noise.split_once(" (if ").map(|(_, claim)| claim);
+            if let Some(claim) = claim.and_then(|claim| claim.strip_suffix(')'))
+                && !claims.contains(&claim)
+            {
+                claims.push(claim);
+            }
+        }
+        claims
+    }
+}
+
 impl Ledger {
     /// Everything that the file at `path` says. The chain is recomputed; costs are taken as
     /// they are.

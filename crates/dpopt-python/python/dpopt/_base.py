@@ -11,7 +11,7 @@ from . import _dpopt
 from ._certify import FROM_DATA
 from ._frames import schema_of, table_of
 from ._plans import Plan
-from ._values import count, maybe, numbers, real, word
+from ._values import count, maybe, numbers, real, warn_of_ledger, word
 from .accounting import Statement
 from .errors import DPUserError
 
@@ -278,6 +278,7 @@ class Private(BaseEstimator):
             weights = found["weights"].reshape(-1, width)
             self.coef_ = weights[:, :features]
             self.intercept_ = weights[:, features:].sum(axis=1) * (placed["intercept"] or 0.0)
+        warn_of_ledger(found["unsettled"], 3)
         return self
 
     def _of_fit(self):

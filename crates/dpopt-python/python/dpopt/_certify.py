@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from . import _dpopt
-from ._values import count, maybe, real, word
+from ._values import count, maybe, real, warn_of_ledger, word
 from .accounting import Statement
 from .errors import DPUserError
 
@@ -50,7 +50,8 @@ class Certifiable:
     def certify(self, X, y=None, *, epsilon, delta, gradient=None, curvature=None, failure=0.05, ledger=None):
         """Releases how long the gradient of the mean loss is at the fitted weights, and how far the Hessian bends down: a :class:`Certificate`.
 
-        It costs ``epsilon`` at ``delta`` beside what the model cost; ``ledger`` pays. ``gradient`` and ``curvature``: targets, both or none. Of a
+        It costs ``epsilon`` at ``delta`` beside what the model cost; ``ledger`` pays. Where that can't be written at the end, all that was set
+        aside stays paid, and a ``RuntimeWarning`` says so. ``gradient`` and ``curvature``: targets, both or none. Of a
         linear model with one score and a loss with two derivatives.
         """
         table, placed = self._labelled(X, y)
@@ -65,6 +66,7 @@ class Certifiable:
         wanted.update(row_norm=placed["row_norm"], epsilon=real("epsilon", epsilon), delta=delta, targets=targets, failure=real("failure", failure))
         threads = maybe(count, "threads", self.threads, 1, 4096)
         found = _dpopt.certify(table, wanted, fitted["weights"], threads, ledger)
+        warn_of_ledger(found["unsettled"], 2)
         said = Statement(found["epsilon"], delta, word("adjacency", task["adjacency"]), found["accountant"], found["event"])
         met = None if targets is None else found["certified"]
         # What its solver rested on besides is no matter of the certificate.
