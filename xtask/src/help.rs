@@ -7,6 +7,7 @@ usage: cargo xtask <command>
   tidy [circles]
              the house rules: crate edges, circles of files, module docs, links, forbidden words; with circles what
              the files of each circle take from each other
+  alone      clippy on the libraries without optional features, and by itself on each that has another build alone
   bench [--quick] [--json FILE] [--peers VENV] [--only LINE]... [--data DIR] [--rounds N] [--out DIR] [--docs] [--list]
         [--built] | --older
         | --census DIR [--plans] [--all] [--threads N] [--radius R]... [--loss NAME]... [--epsilon E]...

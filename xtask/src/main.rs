@@ -11,6 +11,7 @@
     reason = "a task reads what cargo tells it and reports wall time"
 )]
 
+mod alone;
 mod audit;
 mod bench;
 mod built;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         ["python", "--torch", venv] => python::test_with_torch(&repository_root(), Some(venv)),
         ["bench-peers-setup", venv] => python::peers_setup(&repository_root(), venv),
         ["wheel"] => python::wheel(&repository_root()),
+        ["alone"] => alone::run(&repository_root()),
         ["tidy"] => tidy::run(&repository_root()),
         ["tidy", "circles"] => tidy::circles(&repository_root()),
         [] | ["help" | "--help" | "-h"] => help::run(),

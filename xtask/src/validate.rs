@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
+use crate::alone;
 use crate::cargo::cargo;
 use crate::mpi;
 use crate::python;
@@ -17,7 +18,7 @@ const AUDIT_COMMAND: &str = "example audit --brief";
 
 /// One thing that must succeed.
 struct Step {
-    /// `tidy`, `python` and `mpi`, which run in this process, a cargo command line, or `example` and the name of one that the tests built:
+    /// `tidy`, `alone`, `python` and `mpi`, which run in this process, a cargo command line, or `example` and the name of one that the tests built:
     /// asking cargo for it alone would build everything again, with the features of one package.
     line: &'static str,
     /// Environment variables for this step alone.
@@ -33,7 +34,7 @@ const STEPS: [Step; 12] = [
     plain("cargo fmt --all --check"),
     plain("cargo clippy --workspace --all-targets --all-features -- -D warnings"),
     plain("cargo clippy --workspace --all-targets -- -D warnings"),
-    plain(ALONE),
+    plain("alone"),
     Step {
         line: "cargo doc --workspace --no-deps --all-features",
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
@@ -54,9 +55,6 @@ const fn plain(line: &'static str) -> Step {
     }
 }
 
-/// The step that builds each library by itself, as who depends on that one alone does.
-const ALONE: &str = "cargo clippy -p LIBRARY --lib --no-default-features -- -D warnings";
-
 /// Runs all steps on the repository at `root`.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let start = Instant::now();
@@ -64,10 +62,8 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         "tidy" => tidy::run(root),
         "python" => python::test_after_the_tests(root),
         "mpi" => mpi::run(root, false),
-        ALONE => tidy::libraries(root)?
-            .iter()
-            .try_for_each(|library| spawn(step, library, root)),
-        _ => spawn(step, "", root),
+        "alone" => alone::run(root),
+        _ => spawn(step, root),
     })?;
     println!("validate: ok in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
@@ -102,9 +98,9 @@ fn shown(step: &Step) -> String {
     text + step.line
 }
 
-/// Runs a step's command, output and errors straight through; on `library`, where the step is for each of them.
-fn spawn(step: &Step, library: &str, root: &Path) -> Result<(), String> {
-    let status = command(step, library, root)?
+/// Runs a step's command, output and errors straight through.
+fn spawn(step: &Step, root: &Path) -> Result<(), String> {
+    let status = command(step, root)?
         .status()
         .map_err(|error| format!("cannot start it: {error}"))?;
     outcome(status)
@@ -120,7 +116,7 @@ fn outcome(status: ExitStatus) -> Result<(), String> {
 }
 
 /// The command of a step that starts with `cargo` or `example`, without input.
-fn command(step: &Step, library: &str, root: &Path) -> Result<Command, String> {
+fn command(step: &Step, root: &Path) -> Result<Command, String> {
     let mut words = step.line.split_whitespace();
     let program = match (words.next(), std::env::current_exe()) {
         (Some("cargo"), _) => cargo(),
@@ -134,7 +130,7 @@ fn command(step: &Step, library: &str, root: &Path) -> Result<Command, String> {
     };
     let mut command = Command::new(program);
     command
-        .args(words.map(|word| if word == "LIBRARY" { library } else { word }))
+        .args(words)
         .envs(step.environment.iter().copied())
         .current_dir(root)
         .stdin(Stdio::null());
@@ -145,7 +141,7 @@ fn command(step: &Step, library: &str, root: &Path) -> Result<Command, String> {
 mod tests {
     use std::path::Path;
 
-    use super::{ALONE, STEPS, TEST_COMMAND, command, each, outcome, plain, shown};
+    use super::{STEPS, TEST_COMMAND, command, each, outcome, plain, shown};
 
     #[test]
     fn the_steps_are_these_in_this_order() {
@@ -155,7 +151,7 @@ mod tests {
             "cargo fmt --all --check",
             "cargo clippy --workspace --all-targets --all-features -- -D warnings",
             "cargo clippy --workspace --all-targets -- -D warnings",
-            "cargo clippy -p LIBRARY --lib --no-default-features -- -D warnings",
+            "alone",
             "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps --all-features",
             TEST_COMMAND,
             super::PLAIN_COMMAND,
@@ -197,7 +193,7 @@ mod tests {
     #[test]
     fn a_step_becomes_the_command_that_it_shows() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let command = command(&STEPS[5], "", here).expect("a cargo line");
+        let command = command(&STEPS[5], here).expect("a cargo line");
         let words: Vec<_> = command.get_args().collect();
         assert_eq!(words, ["doc", "--workspace", "--no-deps", "--all-features"]);
         let environment: Vec<_> = command.get_envs().collect();
@@ -209,7 +205,7 @@ mod tests {
     #[test]
     fn an_example_is_the_one_that_the_tests_built() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let command = command(&plain(super::RATES_COMMAND), "", here).expect("an example");
+        let command = command(&plain(super::RATES_COMMAND), here).expect("an example");
         let program = Path::new(command.get_program());
         assert!(
             program
@@ -221,18 +217,10 @@ mod tests {
     }
 
     #[test]
-    fn the_step_for_each_library_names_it() {
-        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let command = command(&plain(ALONE), "dpopt-linalg", here).expect("a cargo line");
-        let words: Vec<_> = command.get_args().collect();
-        assert_eq!(words[..3], ["clippy", "-p", "dpopt-linalg"]);
-    }
-
-    #[test]
     fn a_command_that_fails_or_is_not_cargo_is_a_failing_step() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let run = |words| {
-            let output = command(&plain(words), "", here)?.output();
+            let output = command(&plain(words), here)?.output();
             outcome(output.map_err(|error| error.to_string())?.status)
         };
         assert_eq!(run("cargo --version"), Ok(()));
