@@ -268,6 +268,19 @@ def test_a_record_without_a_gradient_does_not_tell_by_a_layer_that_is_left_out()
     assert steps(0) == steps(7) == 0
 
 
+def test_an_empty_sample_ends_factors_as_any_other_does():
+    torch.manual_seed(0)
+    data = TensorDataset(torch.randn(40, 30), torch.zeros(40, dtype=torch.long))
+    _, optimizer, loader = private(Skips(), data, batch=40, steps=12)
+    run = optimizer._run
+    while optimizer.steps_left:
+        for sample in loader:
+            sample._positions = sample._positions[:0]
+            optimizer.step()
+    # Twelve seeds that all use the layer: once in 4096 runs.
+    assert not run.task._layers
+
+
 def test_an_estimate_keeps_its_order_when_factors_end():
     torch.manual_seed(0)
     data = TensorDataset(torch.randn(40, 30), torch.zeros(40, dtype=torch.long))

@@ -673,6 +673,14 @@ class _Run:
 
     def _add(self, sample):
         at, before, kept = self.estimate.points
+        if not len(sample._positions) and self.task._layers:
+            # How layers are taken from now on must not tell that nobody was drawn.
+            try:
+                self.task.gradients(self.task.records.zeros(self.chunk), sample._seed, at)
+            except (*ENDS, NotOnce):
+                raise
+            except BaseException:
+                pass
         for number, positions in enumerate(chunks(sample._positions, self.chunk)):
             # Read once: what a transform draws is the same at both points.
             leaves, whole = self.task.records.rows(positions, self.chunk, sample._seed)
