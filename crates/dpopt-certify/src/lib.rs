@@ -56,8 +56,7 @@ pub use private::{
     CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, HeldOut, HoldOutPlan, Interval, LIBRARY,
     LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PopulationGap, PrivateCertificateError,
     PrivateCurvature, PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrderCertificate,
-    SecondOrderPlan, SecondOrderSlicePlan, SecondOrderTargets, SliceCertificate,
-    uniform_gradient_gap,
+    SecondOrderPlan, SecondOrderTargets, SliceCertificate, uniform_gradient_gap,
 };
 pub use problem::{GoldsteinProblem, Kl, Problem, ProblemConstants, SecondOrderProblem};
 pub use radial::radial_goldstein;

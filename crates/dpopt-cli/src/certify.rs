@@ -15,7 +15,8 @@ use dpopt::certify::{
 use dpopt::data::formats::Format;
 use dpopt::nonconvex::{Access, PublicFacts, Stop};
 use dpopt::oracle::{
-    EstimatorError, Examples, Glm, PrivateData, PrivateMean, TwiceDifferentiable, Weighted,
+    Convexity, EstimatorError, Examples, Glm, PrivateData, PrivateMean, TwiceDifferentiable,
+    Weighted,
 };
 use dpopt::privacy::accounting::gdp;
 use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, Event, Refused};
@@ -245,10 +246,11 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
         mean_over: facts.records,
         privacy: &privacy,
     };
+    let convex = constants.convexity == Convexity::Convex;
     let printed = if args.json {
         print_json(&certificate)
     } else {
-        print(&words(&found, targets.is_some(), (&of, &privacy)))
+        print(&words(&found, (targets.is_some(), convex), (&of, &privacy)))
     };
     // What was released is shown first, and paid for whatever happens here.
     let written = args.out.as_ref().map(|out| {
@@ -358,7 +360,11 @@ fn of(privacy: &Statement, weighted: &str) -> String {
     )
 }
 
-fn words(found: &SecondOrderCertificate, asked: bool, (of, privacy): (&str, &Statement)) -> String {
+fn words(
+    found: &SecondOrderCertificate,
+    (asked, convex): (bool, bool),
+    (of, privacy): (&str, &Statement),
+) -> String {
     let mut text = String::new();
     let percent = 100.0 * (1.0 - found.failure);
     let targets = found.targets;
@@ -386,18 +392,18 @@ fn words(found: &SecondOrderCertificate, asked: bool, (of, privacy): (&str, &Sta
             text,
             "Curvature  the least eigenvalue of the Hessian is {}{}",
             range(at),
-            if at.high < 0.0 {
-                ": the point is no local minimum"
-            } else {
-                ""
+            match at.low {
+                _ if at.high < 0.0 => ": the point is no local minimum",
+                0.0 if convex => ": the loss is convex, so that no eigenvalue is below 0",
+                _ => "",
             }
         ),
         None => writeln!(
             text,
             "Curvature  not asked for, and not paid for: {}",
-            match found.clipped {
-                true => "records' Hessians may be larger than was planned for",
-                false => "the gradient norm was not certified",
+            match &found.covered {
+                Err(why) => why.to_string(),
+                Ok(_) => "the gradient norm was not certified".to_owned(),
             }
         ),
     };

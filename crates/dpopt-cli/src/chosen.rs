@@ -106,7 +106,8 @@ impl Chosen {
         let withheld = outcome.withheld().map(|why| match why {
             Withheld::NoSample(NoSample::Adjacency { .. }) => NoBound::Erased,
             Withheld::NoSample(_) => NoBound::MaybeRead,
-            Withheld::Constant { .. } => NoBound::Constants,
+            Withheld::Constant { .. } | Withheld::Shortened => NoBound::Constants,
+            Withheld::DeclaredSize { .. } => NoBound::DeclaredSize,
             Withheld::Noise { .. } => NoBound::Noise,
             _ => NoBound::Stop,
         });

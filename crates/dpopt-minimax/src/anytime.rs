@@ -4,16 +4,16 @@
 //! perturbations. See `docs/theory/saddle-certificate.md`.
 
 use dpopt_linalg::{dot, norm};
-use dpopt_oracle::{AskError, Blocks, DomainStamp, Offers, Oracle};
-use dpopt_privacy::{Event, NoiseMultiplier, Spend};
+use dpopt_oracle::{AskError, Offers, Oracle};
+use dpopt_privacy::{Event, NoiseMultiplier, Spend, Which};
 use dpopt_solver::search::geometric;
 use dpopt_solver::{
     Asked, BoundSense, BoundedQuantity, Budget, Closing, Item, Plan, PlanError, ReleasedNorm,
-    RunError, SecondOrderTargets, Split, Stop, Terms, Unit, Value, Walk,
+    RunError, SaddleShape, Split, Stop, Terms, Unit, Value, Walk,
 };
 
 use crate::blocks::{Numbers, scales};
-use crate::certificate::{CertificateNoise, knows_hessians, saddle_certificate, unit};
+use crate::certificate::{CertificateNoise, Measured, Sampling, knows_hessians, measured, unit};
 use crate::facts::SaddleFacts;
 use crate::solver::{SaddlePlanner, SaddleSolver};
 use crate::tracker::{Ascent, Noise, Tracker};
@@ -306,12 +306,8 @@ impl Plan for RgdaAnytimePlan {
         ]
     }
 
-    fn domain(&self) -> Option<DomainStamp> {
-        self.facts.stamp()
-    }
-
-    fn blocks(&self) -> Option<Blocks> {
-        self.facts.walked_blocks(self.scale)
+    fn saddle_shape(&self) -> Option<SaddleShape> {
+        self.facts.shape(self.scale)
     }
 
     fn trivial_bound(&self) -> f64 {
@@ -383,7 +379,7 @@ impl Anytime<'_> {
         point: &[f64],
         cost: f64,
         oracle: &mut dyn Oracle,
-    ) -> Result<Option<crate::certificate::SaddleCertificate>, AskError> {
+    ) -> Result<Option<Measured>, AskError> {
         let RgdaAnytimePlan {
             facts,
             settings,
@@ -395,7 +391,8 @@ impl Anytime<'_> {
             return Ok(None);
         };
         let failure = settings.failure / self.plan.certificates() as f64;
-        let found = saddle_certificate(facts, *scale, point, (&noise, failure), oracle)?;
+        let added = Sampling::none(failure);
+        let found = measured(facts, *scale, point, (&noise, &added), Which::All, oracle)?;
         if let Some(found) = &found {
             self.on_certificates += found.cost;
             self.norms += if facts.y_dim() > 0 { 2 } else { 1 };
@@ -501,15 +498,8 @@ impl Walk for Anytime<'_> {
         // What is refused for a last digit would be no certificate at all.
         let left = (mu * mu - self.tracker.spent() - self.on_certificates) * (1.0 - 1e-9);
         let found = self.certify(&point, left, oracle)?;
-        let with_hessian = found.as_ref().is_some_and(|found| found.hessian.is_ok());
         let mut closing = Closing::at(point);
-        closing.certified = found.map(|found| SecondOrderTargets {
-            gradient: found.gradient,
-            curvature: found.hessian.map_or(f64::INFINITY, |found| -found.least),
-        });
-        // Of records it asks for what they are clipped to; the mean's constants are its facts'.
-        closing.any_smoothness = true;
-        closing.frobenius = with_hessian.then(|| self.plan.facts.record.frobenius(self.plan.scale));
+        closing.certified = found.map(|found| found.certified(&self.plan.facts, self.plan.scale));
         closing.norms = self.norms;
         closing.norm = self.norm;
         Ok(closing)

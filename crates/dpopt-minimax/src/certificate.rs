@@ -2,9 +2,12 @@
 
 use dpopt_linalg::{distance, lifted, norm};
 use dpopt_oracle::query::{HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
-use dpopt_oracle::{AskError, Linear, Oracle};
+use dpopt_oracle::{AskError, Linear, NoSample, Offers, Oracle};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Slice, UnitError, Which};
-use dpopt_solver::{PublicFacts, ReleasedNorm, normal_reach, paid};
+use dpopt_solver::{
+    Certified, Covered, Known, Premises, PublicFacts, ReleasedNorm, RestsOn, SecondOrderTargets,
+    Withheld, normal_reach, paid,
+};
 use serde::Serialize;
 
 use crate::facts::SaddleFacts;
@@ -112,6 +115,113 @@ pub struct SaddleCertificate {
     pub norm: ReleasedNorm,
     /// Squared mu of what was released.
     pub cost: f64,
+    /// Whether all of it is for records of which each group and class has exactly its public share.
+    pub given_shares: bool,
+    covered: Covered,
+}
+
+/// A certificate that is not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SaddleCertificateError {
+    /// A premise of the theorem does not hold. Nothing was released.
+    #[error("no certificate: {0}")]
+    NotCovered(#[from] Withheld),
+    /// A release was refused.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+}
+
+/// What releases at a point came to: what is certified there, if all that it rests on holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Measured {
+    pub(crate) gradient: f64,
+    pub(crate) distance: f64,
+    pub(crate) hessian: Result<ReleasedCurvature, OnlyFirstOrder>,
+    pub(crate) norm: ReleasedNorm,
+    pub(crate) cost: f64,
+    /// Whether records of a slice stand for the population.
+    of_population: bool,
+}
+
+impl Measured {
+    /// For the end of a run, which compares what it rests on.
+    pub(crate) fn certified(&self, facts: &SaddleFacts, scale: f64) -> Certified {
+        let hessian = self.hessian.as_ref();
+        Certified {
+            reached: SecondOrderTargets {
+                gradient: self.gradient,
+                curvature: hessian.map_or(f64::INFINITY, |found| -found.least),
+            },
+            rests_on: rests_on(facts, scale, hessian.is_ok(), self.of_population),
+        }
+    }
+
+    fn covered(self, facts: &SaddleFacts, covered: Covered) -> SaddleCertificate {
+        SaddleCertificate {
+            gradient: self.gradient,
+            distance: self.distance,
+            hessian: self.hessian,
+            norm: self.norm,
+            cost: self.cost,
+            given_shares: facts.rarest.is_some(),
+            covered,
+        }
+    }
+}
+
+/// A whole Hessian is clipped in Frobenius norm, and its margin for a sample has L.
+fn rests_on(facts: &SaddleFacts, scale: f64, hessian: bool, of_population: bool) -> RestsOn {
+    RestsOn {
+        smoothness: of_population && hessian,
+        frobenius: hessian.then(|| facts.record.frobenius(scale)),
+    }
+}
+
+/// What a certificate rests on: with a Hessian or without, of the population or of the records.
+pub(crate) fn premises(
+    facts: &SaddleFacts,
+    scale: f64,
+    (hessian, of_population): (bool, bool),
+) -> Premises {
+    let joint = facts.joint(scale);
+    let rests_on = rests_on(facts, scale, hessian, of_population);
+    Premises {
+        records: facts.records,
+        adjacency: facts.adjacency,
+        counted: true,
+        unread: of_population,
+        unregularized: false,
+        asked: Offers::NORMS | Offers::HESSIANS,
+        lipschitz: joint.lipschitz,
+        smoothness: if rests_on.smoothness {
+            joint.smoothness
+        } else {
+            f64::INFINITY
+        },
+        frobenius: rests_on.frobenius.unwrap_or(f64::INFINITY),
+        saddle: facts.shape(scale),
+    }
+}
+
+/// Refuses what the theorem does not cover, before anything is released: `sample` is that of a slice.
+fn covered(
+    facts: &SaddleFacts,
+    scale: f64,
+    hessian: bool,
+    sample: Option<Result<(), NoSample>>,
+    oracle: &mut dyn Oracle,
+) -> Result<Covered, Withheld> {
+    if !facts.whole {
+        return Err(Withheld::Shortened);
+    }
+    let noise_excess = oracle.books().curator().noise_excess();
+    let premises = premises(facts, scale, (hessian, sample.is_some()));
+    premises.hold(&Known {
+        noise_excess,
+        sample: sample.unwrap_or(Ok(())),
+        ..Known::of(&oracle.facts())
+    })
 }
 
 /// What a released Hessian says of that of Phi. Public.
@@ -125,8 +235,7 @@ pub struct ReleasedCurvature {
     pub direction: Vec<f64>,
 }
 
-/// Releases a certificate at a joint point; none where the cap does not pay for it, the point is too far away for products, or clips may
-/// shorten the field ([`SaddleFacts::whole`]).
+/// Releases a certificate at a joint point; none where the cap does not pay for it, or the point is too far away for products.
 ///
 /// # Formula
 /// Of the mean F of losses whose gradients and Hessians the clips leave whole, with q the upper normal quantile at p/5, t = sqrt(2 ln(5/p)), noise s_x and s_y of the
@@ -144,16 +253,20 @@ pub struct ReleasedCurvature {
 /// it is of no use.
 ///
 /// # Errors
-/// [`AskError`].
+/// [`SaddleCertificateError::NotCovered`], before anything is released: under add-remove, whose mean is over a declared number of records; for a field
+/// that clips may shorten ([`SaddleFacts::whole`]); and where the oracle's constants, domain or blocks are not those of the facts.
+/// [`SaddleCertificateError::Ask`].
 pub fn saddle_certificate(
     facts: &SaddleFacts,
     scale: f64,
     point: &[f64],
     (noise, failure): (&CertificateNoise, f64),
     oracle: &mut dyn Oracle,
-) -> Result<Option<SaddleCertificate>, AskError> {
+) -> Result<Option<SaddleCertificate>, SaddleCertificateError> {
+    let covered = covered(facts, scale, noise.hessian.is_some(), None, oracle)?;
     let added = Sampling::none(failure);
-    certified(facts, scale, point, (noise, &added), Which::All, oracle)
+    let found = measured(facts, scale, point, (noise, &added), Which::All, oracle)?;
+    Ok(found.map(|found| found.covered(facts, covered)))
 }
 
 /// Releases a certificate of the **population** on a slice that nothing was read of before: of the mean loss over what the records were drawn
@@ -173,19 +286,21 @@ pub fn saddle_certificate(
 /// tells nothing.
 ///
 /// # Errors
-/// [`AskError::NoSample`] where something was released of the slice, or of all records or a sample of them, where the curator can't tell, and but
-/// under replace-one ([`dpopt_oracle::Books::check_sample_of`]); [`AskError`] otherwise. Nothing was released then.
+/// As [`saddle_certificate`]; [`Withheld::NoSample`] where something was released of the slice, or of all records or a sample of them, where the
+/// curator does not know, and but under replace-one ([`dpopt_oracle::Books::check_sample_of`]).
 pub fn saddle_certificate_unread(
     facts: &SaddleFacts,
     scale: f64,
     point: &[f64],
     (noise, failure): (&CertificateNoise, f64),
     (slice, oracle): (&Slice, &mut dyn Oracle),
-) -> Result<Option<SaddleCertificate>, AskError> {
-    oracle.books().check_sample_of(slice)?;
+) -> Result<Option<SaddleCertificate>, SaddleCertificateError> {
+    let sample = Some(oracle.books().check_sample_of(slice));
+    let covered = covered(facts, scale, noise.hessian.is_some(), sample, oracle)?;
     let added = Sampling::of(facts, scale, slice.len(), failure);
     let over = Which::Slice(slice);
-    certified(facts, scale, point, (noise, &added), over, oracle)
+    let found = measured(facts, scale, point, (noise, &added), over, oracle)?;
+    Ok(found.map(|found| found.covered(facts, covered)))
 }
 
 /// What a certificate of the population adds for the sample that it is made on.
@@ -214,7 +329,7 @@ impl Sampling {
         }
     }
 
-    fn of(facts: &SaddleFacts, scale: f64, records: u64, failure: f64) -> Self {
+    pub(crate) fn of(facts: &SaddleFacts, scale: f64, records: u64, failure: f64) -> Self {
         let root = (1.0 + 1e-12) / (records as f64).sqrt();
         let u = (2.0 * (10.0 / failure).ln()).sqrt();
         let d2 = (facts.y_dim() as f64).max(1.0);
@@ -237,17 +352,18 @@ impl Sampling {
     }
 }
 
-fn certified(
+/// Makes the releases of a certificate. Whoever states what they came to compares what it rests on first ([`covered`], or the end of a run).
+pub(crate) fn measured(
     facts: &SaddleFacts,
     scale: f64,
     point: &[f64],
     (noise, added): (&CertificateNoise, &Sampling),
     over: Which<'_>,
     oracle: &mut dyn Oracle,
-) -> Result<Option<SaddleCertificate>, AskError> {
+) -> Result<Option<Measured>, AskError> {
     let failure = added.failure;
     let fits = point.len() == facts.x_dim + facts.y_dim();
-    if !facts.whole || !fits || !point.iter().all(|w| w.abs() <= FAR) {
+    if !fits || !point.iter().all(|w| w.abs() <= FAR) {
         return Ok(None);
     }
     let blocks = facts.blocks(scale);
@@ -284,12 +400,13 @@ fn certified(
         slope = Some((of_y.number + q * of_y.noise_std + rounding + added.y) / scale);
     }
     let (gradient, delta) = first_order(facts, &y, (norm.upper.max(rounding), slope));
-    let mut found = SaddleCertificate {
+    let mut found = Measured {
         gradient,
         distance: delta,
         hessian: Err(OnlyFirstOrder::NoHessian),
         norm,
         cost,
+        of_population: matches!(over, Which::Slice(_)),
     };
     if let Some(z) = noise.hessian {
         let (hessian, paid) = curvature(facts, scale, (point, delta), (z, added), (over, oracle))?;
@@ -467,28 +584,29 @@ mod tests {
             means.mean(Linear::field(&at, one), over, z).unwrap();
         };
         let nothing = |_: &mut PrivateMean<'_, Glm>, _: &Slice| {};
-        use AskError::NoSample as Of;
+        use SaddleCertificateError::{Ask, NotCovered};
+        use Withheld::NoSample as Of;
         let replace = Adjacency::ReplaceOne;
         assert!(matches!(
             refused(replace, &all),
-            Some(Of(NoSample::ReadBefore { .. }))
+            Some(NotCovered(Of(NoSample::ReadBefore { .. })))
         ));
         assert!(matches!(
             refused(replace, &slice),
-            Some(Of(NoSample::SliceRead { slice: 0 }))
+            Some(NotCovered(Of(NoSample::SliceRead { slice: 0 })))
         ));
         assert!(matches!(
             refused(Adjacency::ZeroOut, &nothing),
-            Some(Of(NoSample::Adjacency { .. }))
+            Some(NotCovered(Of(NoSample::Adjacency { .. })))
         ));
         // Then the noise of the certificate is not what was reserved.
         assert!(matches!(
             refused(replace, &nothing),
-            Some(AskError::Refused(_))
+            Some(Ask(AskError::Refused(_)))
         ));
         assert!(matches!(
             refused(replace, &other),
-            Some(AskError::Refused(_))
+            Some(Ask(AskError::Refused(_)))
         ));
     }
 }

@@ -5,7 +5,7 @@ use dpopt_oracle::{
     Blocks, Convexity, DomainStamp, Records, SaddleConstants, SaddleLoss, ScoreSaddle, Scored,
 };
 use dpopt_privacy::Adjacency;
-use dpopt_solver::{PlanError, PublicFacts};
+use dpopt_solver::{PlanError, PublicFacts, SaddleShape};
 use serde::Serialize;
 
 /// Constants of the **mean** loss F: they decide on steps, horizons, tracking and bounds, and on no noise.
@@ -241,14 +241,14 @@ impl SaddleFacts {
         }
     }
 
-    /// The domain that an oracle of this problem names; none without y.
-    pub(crate) fn stamp(&self) -> Option<DomainStamp> {
-        (self.y_dim() > 0).then(|| DomainStamp::of(&self.domain))
-    }
-
-    /// The blocks that an oracle of this problem names: none without y, where it is one of minimisation.
-    pub(crate) fn walked_blocks(&self, scale: f64) -> Option<Blocks> {
-        (self.y_dim() > 0).then(|| self.blocks(scale))
+    /// What an oracle of this problem has to be under the scale s of y; absent without y, where it is one of minimisation.
+    pub(crate) fn shape(&self, scale: f64) -> Option<SaddleShape> {
+        (self.y_dim() > 0).then(|| SaddleShape {
+            blocks: self.blocks(scale),
+            domain: DomainStamp::of(&self.domain),
+            lipschitz: [self.record.lipschitz_x, self.record.lipschitz_y],
+            given_shares: self.rarest.is_some(),
+        })
     }
 
     /// The facts of the joint field under the scale s of y: clip hypot(C_x, s C_y), its Lipschitz constant, d1 + d2 coordinates. The gap

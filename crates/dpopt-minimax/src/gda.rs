@@ -1,10 +1,11 @@
 //! Descent in x with momentum, slow ascent in y, on fresh joint gradients: for tables where no plan with a bound says anything.
 
 use dpopt_linalg::Domain;
-use dpopt_oracle::{AskError, Batch, Blocks, DomainStamp, Level, Oracle, Running, Schedule};
+use dpopt_oracle::{AskError, Batch, Blocks, Level, Oracle, Running, Schedule};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Budget, FreshReleases, Item, Plan, PlanError, ReleaseKind, RunError, Terms, Unit, Walk,
+    Asked, Budget, FreshReleases, Item, Plan, PlanError, ReleaseKind, RunError, SaddleShape, Terms,
+    Unit, Walk,
 };
 
 use crate::facts::SaddleFacts;
@@ -114,7 +115,7 @@ impl GdaPlan {
         Self {
             terms: Terms::new(&joint, budget, schedule.steps, spend)
                 .with_clip(schedule.clip)
-                .with_fresh(FreshReleases::new(noise_std)),
+                .with_fresh(FreshReleases::new(noise_std).of_whole_field(facts.whole)),
             schedule,
             facts: facts.clone(),
         }
@@ -237,13 +238,8 @@ impl Plan for GdaPlan {
         &self.terms
     }
 
-    fn domain(&self) -> Option<DomainStamp> {
-        self.facts.stamp()
-    }
-
-    fn blocks(&self) -> Option<Blocks> {
-        let split = self.split();
-        (split.y > 0).then_some(split)
+    fn saddle_shape(&self) -> Option<SaddleShape> {
+        self.facts.shape(self.schedule.scale)
     }
 
     fn items(&self) -> Vec<Item<'_>> {

@@ -32,8 +32,8 @@ pub use dpopt_solver::*;
 pub use allowance::Allowance;
 pub use anytime::{RGDA_ANYTIME, RgdaAnytimePlan, RgdaAnytimeSettings};
 pub use certificate::{
-    CertificateNoise, OnlyFirstOrder, SaddleCertificate, saddle_certificate,
-    saddle_certificate_unread,
+    CertificateNoise, OnlyFirstOrder, SaddleCertificate, SaddleCertificateError,
+    saddle_certificate, saddle_certificate_unread,
 };
 pub use facts::{MeanFacts, SaddleFacts};
 pub use gda::{GDA, GdaPlan, GdaSchedule};

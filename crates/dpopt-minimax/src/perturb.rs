@@ -4,11 +4,11 @@
 //! `docs/theory/perturbed.md`.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
+use dpopt_oracle::{AskError, Oracle};
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::{
     Asked, BoundSense, BoundedQuantity, Budget, Closing, EscapeTerms, EscapeTest, Item, NextStep,
-    OutputRule, PerturbAndWatch, Plan, PlanError, RunError, Stop, Terms, Unit, Walk,
+    OutputRule, PerturbAndWatch, Plan, PlanError, RunError, SaddleShape, Stop, Terms, Unit, Walk,
 };
 
 use crate::blocks::Numbers;
@@ -255,12 +255,8 @@ impl Plan for PerturbAndWatchPlan {
         items
     }
 
-    fn domain(&self) -> Option<DomainStamp> {
-        self.facts.stamp()
-    }
-
-    fn blocks(&self) -> Option<Blocks> {
-        self.facts.walked_blocks(self.schedule.scale)
+    fn saddle_shape(&self) -> Option<SaddleShape> {
+        self.facts.shape(self.schedule.scale)
     }
 
     fn trivial_bound(&self) -> f64 {

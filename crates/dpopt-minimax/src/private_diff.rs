@@ -3,10 +3,10 @@
 //! Zhang, Lei, Ding, Xiang, Xu, Wang, "Improved Rates of Differentially Private Nonconvex-Strongly-Concave Minimax Optimization" (arXiv
 //! 2503.18317): its method in structure, on all records, with every record clipped. Numbers are ours: see `docs/theory/privatediff.md`.
 
-use dpopt_oracle::{AskError, Batch, Blocks, DomainStamp, Level, Oracle, Running, Schedule};
+use dpopt_oracle::{AskError, Batch, Level, Oracle, Running, Schedule};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Budget, Item, Plan, PlanError, ReleaseKind, RunError, Terms, Unit, Walk,
+    Asked, Budget, Item, Plan, PlanError, ReleaseKind, RunError, SaddleShape, Terms, Unit, Walk,
 };
 
 use crate::blocks::Numbers;
@@ -192,12 +192,8 @@ impl Plan for PrivateDiffPlan {
         &self.terms
     }
 
-    fn domain(&self) -> Option<DomainStamp> {
-        self.facts.stamp()
-    }
-
-    fn blocks(&self) -> Option<Blocks> {
-        self.facts.walked_blocks(self.schedule.scale)
+    fn saddle_shape(&self) -> Option<SaddleShape> {
+        self.facts.shape(self.schedule.scale)
     }
 
     fn items(&self) -> Vec<Item<'_>> {

@@ -5,15 +5,17 @@ use std::num::NonZeroUsize;
 use dpopt_linalg::norm;
 use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 use dpopt_oracle::{
-    At, Batch, BlockClips, Blocks, Joint, Level, Linear, Number, Oracle, PrivateData, PrivateMean,
-    Schedule, ScoreSaddle, Scored,
+    At, Batch, BlockClips, Blocks, DomainStamp, Joint, Level, Linear, MeanAt, Number, Oracle,
+    PrivateData, PrivateMean, RecordAt, Schedule, ScoreSaddle, Scored,
 };
 use dpopt_privacy::accounting::gdp;
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Epsilon, Mu, NoiseMultiplier, Spend, Which};
-use dpopt_solver::{Budget, PlanError, PublicFacts, RunError, normal_reach};
+use dpopt_solver::{
+    Budget, Covered, Known, PlanError, Premises, PublicFacts, RunError, SaddleShape, normal_reach,
+};
 use serde::Serialize;
 
-use crate::certificate::{FAR, OnlyFirstOrder, Sampling, curvature, first_order, spread};
+use crate::certificate::{FAR, OnlyFirstOrder, Sampling, curvature, first_order, premises, spread};
 use crate::facts::{MeanFacts, SaddleFacts};
 
 /// Part of a certificate's cost that is the Hessian's. A choice.
@@ -61,6 +63,8 @@ pub struct ScoredCertificate {
     pub norm_of_y: (f64, f64),
     /// p.
     pub failure: f64,
+    #[serde(skip)]
+    covered: Covered,
 }
 
 /// A certificate whose releases were not made, or not all of them.
@@ -272,7 +276,9 @@ impl ScoredCertificatePlan {
             x,
             y,
         };
-        let mut curator = curator;
+        let best = self.scale(&record, mean.smooth_xy / mean.strong_concavity, y.len());
+        let facts = with.facts(best, (&record, &mean));
+        let (covered, mut curator) = with.covered(&facts, best, self.hessian.is_some(), curator)?;
         if let Err(error) = curator.reserve(&self.spend()) {
             return Err(CertificateFailed::with(curator, error));
         }
@@ -283,25 +289,6 @@ impl ScoredCertificatePlan {
         let (second, curator) = with.norm(false, apart.1, (clip(apart.1), self.norms), curator)?;
         let upper = |number: Number, clip: f64| {
             number.number + q * number.noise_std + PublicFacts::rounding(clip, x.len() + y.len())
-        };
-        let best = self.scale(&record, mean.smooth_xy / mean.strong_concavity, y.len());
-        let facts = SaddleFacts {
-            records: data.public_records(),
-            adjacency: data.adjacency(),
-            x_dim: x.len(),
-            domain: objective.open_domain(),
-            record: record.constants(best),
-            mean: MeanFacts {
-                strong_concavity: mean.strong_concavity,
-                smooth_yy: mean.smooth_yy,
-                smooth_xy: mean.smooth_xy,
-                value_smoothness: f64::INFINITY,
-                value_gap: f64::INFINITY,
-                value_hessian_lipschitz: f64::INFINITY,
-                joint_hessian_lipschitz: mean.joint_hessian_lipschitz,
-            },
-            whole: true,
-            rarest: None,
         };
         let slope = upper(second, clip(apart.1)) / apart.1;
         let bounds = (upper(first, clip(apart.0)).max(0.0), Some(slope));
@@ -325,13 +312,14 @@ impl ScoredCertificatePlan {
                 norm: (first.number, first.noise_std),
                 norm_of_y: (second.number / apart.1, second.noise_std / apart.1),
                 failure: self.failure,
+                covered,
             }),
             curator,
         ))
     }
 
     /// The scale of y under which the margin of the Hessian is the least, for a lift of norm `w`, its bound.
-    fn scale(&self, record: &dpopt_oracle::RecordAt, w: f64, y: usize) -> f64 {
+    fn scale(&self, record: &RecordAt, w: f64, y: usize) -> f64 {
         let margin = |scale: f64| record.frobenius(scale) * spread(w / scale, y, self.failure);
         let scales = (-16..=16).map(|half| 2f64.powf(0.5 * f64::from(half)));
         let mut best = (f64::INFINITY, 1.0);
@@ -361,6 +349,53 @@ struct Releasing<'a, S> {
 }
 
 impl<'a, S: ScoreSaddle + Clone> Releasing<'a, S> {
+    /// The facts of this point.
+    fn facts(&self, scale: f64, (record, mean): (&RecordAt, &MeanAt)) -> SaddleFacts {
+        SaddleFacts {
+            records: self.data.public_records(),
+            adjacency: self.data.adjacency(),
+            x_dim: self.x.len(),
+            domain: self.objective.open_domain(),
+            record: record.constants(scale),
+            mean: MeanFacts {
+                strong_concavity: mean.strong_concavity,
+                smooth_yy: mean.smooth_yy,
+                smooth_xy: mean.smooth_xy,
+                value_smoothness: f64::INFINITY,
+                value_gap: f64::INFINITY,
+                value_hessian_lipschitz: f64::INFINITY,
+                joint_hessian_lipschitz: mean.joint_hessian_lipschitz,
+            },
+            whole: true,
+            rarest: None,
+        }
+    }
+
+    /// Refuses what the theorem does not cover, before anything is reserved.
+    fn covered(
+        &self,
+        facts: &SaddleFacts,
+        scale: f64,
+        hessian: bool,
+        curator: Curator,
+    ) -> Result<(Covered, Curator), CertificateFailed> {
+        let (means, point) = self.means(scale, curator)?;
+        let known = means.facts_at(&point);
+        let noise_excess = means.curator().noise_excess();
+        let premises = premises(facts, scale, (hessian, false));
+        // The best y is the same over the open set, which is another than that of the loss.
+        let domain = DomainStamp::of(&self.objective.domain());
+        let saddle = premises.saddle.map(|shape| SaddleShape { domain, ..shape });
+        let held = Premises { saddle, ..premises }.hold(&Known {
+            noise_excess,
+            ..Known::of(&known)
+        });
+        match held {
+            Ok(covered) => Ok((covered, means.into_curator())),
+            Err(why) => Err(CertificateFailed::with(means.into_curator(), why)),
+        }
+    }
+
     /// Means of the whole loss at this scale of y, and its joint point.
     fn means(
         &self,

@@ -2,9 +2,11 @@
 //!
 //! Yang, Hu, Lei, Varshney, Lyu, Ying, "Differentially Private SGDA for Minimax Problems" (arXiv 2201.09046).
 
-use dpopt_oracle::{Batch, Blocks, DomainStamp, Level, Running, Schedule};
+use dpopt_oracle::{Batch, Blocks, Level, Running, Schedule};
 use dpopt_privacy::{Accountant, ClipNorm, NoiseMultiplier, SamplingRate, Spend, Which};
-use dpopt_solver::{Access, FreshReleases, Item, Plan, PlanError, RunError, Terms, Unit, Walk};
+use dpopt_solver::{
+    Access, FreshReleases, Item, Plan, PlanError, RunError, SaddleShape, Terms, Unit, Walk,
+};
 
 use crate::allowance::Allowance;
 use crate::facts::SaddleFacts;
@@ -94,7 +96,7 @@ impl SgdaPlan {
                 .with_gradients(steps as f64 * facts.records as f64 * rate.get())
                 .with_clip(schedule.clip)
                 .with_access(Access::Poisson(rate))
-                .with_fresh(FreshReleases::new(noise_std)),
+                .with_fresh(FreshReleases::new(noise_std).of_whole_field(facts.whole)),
             schedule,
             rate,
             accountant: None,
@@ -134,12 +136,8 @@ impl Plan for SgdaPlan {
         &self.terms
     }
 
-    fn domain(&self) -> Option<DomainStamp> {
-        self.facts.stamp()
-    }
-
-    fn blocks(&self) -> Option<Blocks> {
-        self.facts.walked_blocks(self.schedule.scale)
+    fn saddle_shape(&self) -> Option<SaddleShape> {
+        self.facts.shape(self.schedule.scale)
     }
 
     fn items(&self) -> Vec<Item<'_>> {

@@ -2,12 +2,12 @@
 //!
 //! SpiderBoost (arXiv 2206.00846) on Phi, with y tracked as in arXiv 2602.01339. The bound is ours: `docs/theory/rgda.md`, "spider-gda".
 
-use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
+use dpopt_oracle::{AskError, Oracle};
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
 use dpopt_solver::search::{longest_that_fits, steps_up_to};
 use dpopt_solver::{
-    Asked, BoundSense, BoundedQuantity, Budget, Closing, Item, Plan, PlanError, RunError, Stop,
-    Terms, Unit, Walk,
+    Asked, BoundSense, BoundedQuantity, Budget, Closing, Item, Plan, PlanError, RunError,
+    SaddleShape, Stop, Terms, Unit, Walk,
 };
 
 use crate::blocks::{Numbers, scales, squares};
@@ -290,12 +290,8 @@ impl Plan for SpiderGdaPlan {
         ]
     }
 
-    fn domain(&self) -> Option<DomainStamp> {
-        self.facts.stamp()
-    }
-
-    fn blocks(&self) -> Option<Blocks> {
-        self.facts.walked_blocks(self.schedule.scale)
+    fn saddle_shape(&self) -> Option<SaddleShape> {
+        self.facts.shape(self.schedule.scale)
     }
 
     fn trivial_bound(&self) -> f64 {

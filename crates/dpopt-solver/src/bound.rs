@@ -4,6 +4,8 @@ use dpopt_oracle::NoSample;
 use dpopt_privacy::Adjacency;
 use serde::{Deserialize, Serialize};
 
+use crate::premises::SaddleShape;
+
 /// A proven bound at the point that a run returned.
 ///
 /// It holds for the facts that the plan was made from: the constants of the loss, and the initial gap (or the radius)
@@ -28,6 +30,9 @@ pub struct StatedBound {
     /// Whether it is on the largest value over y, Phi(x) = max F(x, y), of a saddle problem.
     #[serde(skip)]
     pub of_largest_value: bool,
+    /// Whether it is for records of which each group and class has exactly its public share (a bound for the population: in that).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub given_shares: bool,
 }
 
 impl StatedBound {
@@ -42,6 +47,16 @@ impl StatedBound {
             smoothing: None,
             curvature: None,
             of_largest_value: false,
+            given_shares: false,
+        }
+    }
+
+    /// The same, of this saddle problem.
+    #[must_use]
+    pub(crate) fn of_saddle(self, shape: Option<SaddleShape>) -> Self {
+        Self {
+            given_shares: shape.is_some_and(|shape| shape.given_shares),
+            ..self.of_largest_value(shape.is_some())
         }
     }
 
@@ -67,6 +82,14 @@ impl StatedBound {
         }
         if let Some(smoothing) = self.smoothing {
             subject += &format!(" of the smoothed loss F_a, at smoothing a = {smoothing}");
+        }
+        if self.given_shares {
+            let of = match self.sense.of_population() {
+                true => "the population",
+                false => "the records",
+            };
+            subject +=
+                &format!(", where each group and class has exactly its public share of {of},");
         }
         subject
     }

@@ -18,6 +18,7 @@ mod noise;
 mod normal;
 mod outcome;
 mod plan;
+mod premises;
 mod rank;
 mod registry;
 mod run;
@@ -41,12 +42,13 @@ pub use outcome::{
     NoObserver, Observer, Outcome, OutputRule, Release, ReleaseKind, ReleasedNorm, Stop,
 };
 pub use plan::{Erased, Item, Plan, Value};
+pub use premises::{Covered, Known, Premises, SaddleShape};
 pub use rank::PublicRank;
 pub use registry::{
     Auto, BoundedValues, ExtraFacts, HessianFacts, LibraryPlan, Limits, Needs, Planner, Solver,
     TypicalConstants, UnknownSolver, find, names,
 };
-pub use run::{Asked, Closing, Run, RunError, Walk, in_stock, paid};
+pub use run::{Asked, Certified, Closing, RestsOn, Run, RunError, Walk, in_stock, paid};
 pub use second_order::{SecondOrderTargets, WalkConstants};
 pub use terms::{Access, FreshReleases, Terms};
 pub use unit::Unit;

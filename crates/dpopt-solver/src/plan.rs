@@ -3,19 +3,16 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
-use dpopt_oracle::{
-    AskError, Blocks, DomainStamp, Offers, Oracle, OracleFacts, PrivateData, Regularized,
-};
+use dpopt_oracle::{AskError, Blocks, Offers, Oracle, OracleFacts, PrivateData, Regularized};
 use dpopt_privacy::{Refused, Spend};
 
 use crate::bound::{BoundSense, BoundedQuantity, StatedBound};
 use crate::facts::{Budget, PublicFacts};
 use crate::outcome::{Observer, Outcome, OutputRule, Release, ReleaseKind, Stop};
-use crate::run::{Asked, Output, Regularizing, Run, RunError, Walk};
-use crate::second_order::SecondOrderTargets;
+use crate::premises::{Known, Premises, SaddleShape, within};
+use crate::run::{Asked, Certified, Output, Regularizing, RestsOn, Run, RunError, Walk};
 use crate::terms::{Access, FreshReleases, Terms};
 use crate::unit::Unit;
-use crate::withheld::{Covers, RestsOn, withheld_of, within};
 
 /// A plan of any solver: everything that is derived from public facts, and fixed.
 ///
@@ -112,7 +109,7 @@ pub trait Plan: Erased + std::fmt::Debug + Send + Sync {
             .filter(|_| terms.sense.holds_under(terms.facts.adjacency))?;
         let bound = StatedBound::new(value, terms.quantity, terms.sense);
         let bound = bound.at_radius(terms.radius).of_smoothed(terms.smoothing);
-        let bound = bound.of_largest_value(self.blocks().is_some());
+        let bound = bound.of_saddle(self.saddle_shape());
         Some(bound.with_curvature(terms.curvature))
     }
 
@@ -164,14 +161,14 @@ pub trait Plan: Erased + std::fmt::Debug + Send + Sync {
         Offers::MEANS
     }
 
-    /// How it splits a point, if it walks on a saddle problem: as the oracle has to.
-    fn blocks(&self) -> Option<Blocks> {
+    /// The saddle problem that it walks on, which that of the oracle has to be; absent for minimisation.
+    fn saddle_shape(&self) -> Option<SaddleShape> {
         None
     }
 
-    /// The set that y is in, if it walks on a saddle problem: as that of the oracle, where both are known.
-    fn domain(&self) -> Option<DomainStamp> {
-        None
+    /// How it splits a point, if it walks on a saddle problem.
+    fn blocks(&self) -> Option<Blocks> {
+        self.saddle_shape().map(|shape| shape.blocks)
     }
 
     /// The records to read in place of the records as they are; none for most plans.
@@ -343,20 +340,19 @@ fn run(plan: &dyn Plan, oracle: &mut dyn Oracle, run: Run<'_>) -> Result<Outcome
             oracle: facts.blocks,
         });
     }
-    if let (Some(planned), Some(asked)) = (plan.domain(), facts.domain)
-        && planned != asked
+    if let (Some(shape), Some(asked)) = (plan.saddle_shape(), facts.domain)
+        && shape.domain != asked
     {
         let solver = plan.name();
         return Err(RunError::Domain { solver });
     }
     check_products(plan, &facts)?;
-    let no_sum = plan.needs().covers(Offers::PASSES) || plan.blocks().is_some();
+    let no_sum = plan.needs().covers(Offers::PASSES) || plan.saddle_shape().is_some();
     if run.regularizer.is_some() && no_sum {
         return Err(RunError::NoRegularizer {
             solver: plan.name(),
         });
     }
-    let regularizer = run.regularizer;
     let mut walk = plan.walk(start)?;
     let rule = plan.output();
     if matches!(
@@ -383,19 +379,18 @@ fn run(plan: &dyn Plan, oracle: &mut dyn Oracle, run: Run<'_>) -> Result<Outcome
     let sample = with.books().check_sample();
     with.books().reserve(&plan.spend())?;
     let result = on_the_way(plan, &mut *walk, start, &mut with, run.observer);
-    let result = result.map(|(mut outcome, rests_on)| {
-        let of = Covers {
-            planned: &plan.field_facts(),
-            exact: facts.exact_for(plan.needs()),
-            noise_excess: with.books().curator().noise_excess(),
-            rests_on,
-            regularizer,
-        };
-        outcome.withheld = outcome.bound.and_then(|bound| {
-            withheld_of(&bound, &sample, regularizer.is_some()).or_else(|| of.withheld(&facts))
-        });
-        if outcome.withheld.is_some() {
-            outcome.bound = None;
+    let result = result.map(|(mut outcome, claimed)| {
+        if let Some((bound, rests_on)) = claimed {
+            let known = Known {
+                facts: &facts,
+                noise_excess: with.books().curator().noise_excess(),
+                sample,
+                regularizer: run.regularizer,
+            };
+            match premises(plan, &bound, rests_on).hold(&known) {
+                Ok(_) => outcome.bound = Some(bound),
+                Err(why) => outcome.withheld = Some(why),
+            }
         }
         outcome
     });
@@ -412,7 +407,7 @@ fn on_the_way(
     start: &[f64],
     oracle: &mut Regularizing<'_>,
     observer: &mut dyn Observer,
-) -> Result<(Outcome, RestsOn), RunError> {
+) -> Result<(Outcome, Option<(StatedBound, RestsOn)>), RunError> {
     let (steps, facts) = (plan.steps(), oracle.facts());
     let mut output = Output::new(plan.output(), steps, start, oracle.books());
     let mut point = start.to_vec();
@@ -509,17 +504,12 @@ fn on_the_way(
     let counts = books.counts();
     let walked = closing.point.unwrap_or_else(|| output.finish(point));
     let returned_start = walked == start;
-    let certified = closing.certified.is_some();
-    let rests_on = RestsOn {
-        any_smoothness: certified && closing.any_smoothness,
-        frobenius: closing.frobenius.filter(|_| certified),
-    };
-    let bound = match closing.certified {
-        Some(certified) => certified_bound(plan, &certified),
-        None => plan.bound_at(stop),
+    let claimed = match closing.certified {
+        Some(certified) => certified_bound(plan, &certified).map(|of| (of, certified.rests_on)),
+        None => plan.bound_at(stop).map(|bound| (bound, OF_BOUNDS)),
     };
     let outcome = Outcome {
-        bound,
+        bound: None,
         withheld: None,
         unsettled,
         returned_start,
@@ -531,7 +521,37 @@ fn on_the_way(
         norms: closing.norms,
         norm: closing.norm,
     };
-    Ok((outcome, rests_on))
+    Ok((outcome, claimed))
+}
+
+/// What bounds that are stated before a run rest on, beside L0.
+const OF_BOUNDS: RestsOn = RestsOn {
+    smoothness: true,
+    frobenius: None,
+};
+
+/// What a bound of a run of this plan rests on.
+fn premises(plan: &dyn Plan, bound: &StatedBound, rests_on: RestsOn) -> Premises {
+    let field = plan.field_facts();
+    Premises {
+        records: field.records,
+        adjacency: field.adjacency,
+        counted: true,
+        unread: bound.sense.of_population(),
+        unregularized: matches!(
+            bound.quantity,
+            BoundedQuantity::GoldsteinDistance | BoundedQuantity::ComponentWiseGoldsteinDistance
+        ),
+        asked: plan.needs(),
+        lipschitz: field.lipschitz,
+        smoothness: if rests_on.smoothness {
+            field.smoothness
+        } else {
+            f64::INFINITY
+        },
+        frobenius: rests_on.frobenius.unwrap_or(f64::INFINITY),
+        saddle: plan.saddle_shape(),
+    }
 }
 
 /// Refuses an oracle whose records' products with Hessians may be longer than the plan clips them to: clipped products are those of no matrix, so
@@ -552,16 +572,13 @@ fn check_products(plan: &dyn Plan, facts: &OracleFacts) -> Result<(), RunError> 
 
 /// What a run states of a point that it certified: nothing under an adjacency that hides the number of records, and nothing of a plan by
 /// hand, whose margins may be any numbers.
-fn certified_bound(plan: &dyn Plan, certified: &SecondOrderTargets) -> Option<StatedBound> {
-    let terms = plan.terms();
-    let SecondOrderTargets {
-        gradient,
-        curvature,
-    } = *certified;
+fn certified_bound(plan: &dyn Plan, certified: &Certified) -> Option<StatedBound> {
+    let (terms, reached) = (plan.terms(), &certified.reached);
+    let curvature = reached.curvature;
     let counted = terms.facts.adjacency.record_count_is_public();
     let planned = terms.certifies || plan.bound().is_some();
-    let bound = StatedBound::new(gradient, terms.quantity, terms.sense);
-    let bound = bound.of_largest_value(plan.blocks().is_some());
+    let bound = StatedBound::new(reached.gradient, terms.quantity, terms.sense);
+    let bound = bound.of_saddle(plan.saddle_shape());
     (counted && planned).then(|| bound.with_curvature(curvature.is_finite().then_some(curvature)))
 }
 

@@ -9,6 +9,7 @@ use dpopt_privacy::{PoolError, Refused, UnitError};
 
 use crate::outcome::{Observer, OutputRule, ReleaseKind, ReleasedNorm, Stop};
 use crate::second_order::SecondOrderTargets;
+use crate::withheld::Withheld;
 
 /// A walk: where it asks for a release, and how it moves on it. What all walks share, reserving,
 /// watching, keeping the output, stopping and settling, is in [`Plan::run`](crate::Plan::run).
@@ -118,13 +119,25 @@ pub struct Closing {
     pub norms: u64,
     /// [`Outcome::norm`](crate::Outcome::norm).
     pub norm: Option<ReleasedNorm>,
-    /// What was certified of the point by releases there: it is then the bound of the run, in place of the plan's. An infinite curvature is
-    /// none; one below 0 says that all eigenvalues are above 0.
-    pub certified: Option<SecondOrderTargets>,
-    /// Whether what was certified holds whatever L1 is: of a whole Hessian, but not of products with it, nor of what rests on a sample or on
-    /// another constant of the problem.
-    pub any_smoothness: bool,
-    /// What records' Hessians were clipped to in Frobenius norm, where what was certified rests on whole ones.
+    /// What was certified of the point by releases there: it is then the bound of the run, in place of the plan's.
+    pub certified: Option<Certified>,
+}
+
+/// What a walk certified of the point that it returns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Certified {
+    /// The numbers. Of an infinite curvature nothing is known; one below 0 says that all eigenvalues are above 0.
+    pub reached: SecondOrderTargets,
+    /// What it rests on.
+    pub rests_on: RestsOn,
+}
+
+/// The constants of records that a claim rests on beside the bound on their fields.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RestsOn {
+    /// Whether it needs L1: products with Hessians, variations and samples do, a whole Hessian does not.
+    pub smoothness: bool,
+    /// What records' Hessians were clipped to in Frobenius norm, where whole ones were released.
     pub frobenius: Option<f64>,
 }
 
@@ -341,6 +354,9 @@ pub enum RunError {
     /// A pass over records was refused.
     #[error(transparent)]
     Pass(#[from] PassError),
+    /// A premise of what was to be stated does not hold.
+    #[error("no certificate: {0}")]
+    NotCovered(#[from] Withheld),
     /// A question was not answered.
     #[error(transparent)]
     Ask(AskError),

@@ -70,6 +70,8 @@ pub struct FreshReleases {
     pub block: Option<u64>,
     /// Whether gradients are asked for at points moved by a vector with a density, so that a kink is hit with probability 0.
     pub moved: bool,
+    /// Whether the plan knows of no loss that shortens its own field: [`dpopt_oracle::Constants::whole`].
+    pub whole: bool,
 }
 
 impl FreshReleases {
@@ -80,7 +82,14 @@ impl FreshReleases {
             noise_std,
             block: None,
             moved: false,
+            whole: true,
         }
+    }
+
+    /// Of a field that is the gradient of the loss, or (`false`) of one that the loss shortens.
+    #[must_use]
+    pub fn of_whole_field(self, whole: bool) -> Self {
+        Self { whole, ..self }
     }
 
     /// At points moved at random, averaged over so many.

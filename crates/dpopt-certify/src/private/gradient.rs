@@ -6,7 +6,7 @@ use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::PublicFacts;
 use serde::Serialize;
 
-use super::{Interval, PrivateCertificateError, Terms, near, two_sided};
+use super::{Interval, PrivateCertificateError, Terms, two_sided};
 
 /// A plan to release the norm of the mean clipped gradient once.
 ///
@@ -122,19 +122,9 @@ impl GradientNormPlan {
         self.terms.check_data(mean, point)
     }
 
-    /// Refuses data of another shape or adjacency, and points out of reach.
-    pub(super) fn check_shape<L: Differentiable>(
-        &self,
-        mean: &PrivateMean<'_, L>,
-        point: &[f64],
-    ) -> Result<(), PrivateCertificateError> {
-        near(point)?;
-        self.terms.check_shape(mean)
-    }
-
-    /// Whether contributions of this length would be shortened.
-    pub(super) fn clips(&self, length: f64) -> bool {
-        length > self.terms.radius.get()
+    /// What it is planned for, and C.
+    pub(super) fn planned(&self) -> (&PublicFacts, f64) {
+        (&self.terms.facts, self.terms.radius.get())
     }
 
     /// Its cost.

@@ -17,9 +17,6 @@ mod products;
 #[cfg(test)]
 mod products_tests;
 mod second;
-mod second_slice;
-#[cfg(test)]
-mod second_slice_tests;
 mod slice;
 #[cfg(test)]
 mod slice_tests;
@@ -44,7 +41,6 @@ pub use hold_out::{HeldOut, HoldOutPlan, LIBRARY};
 
 pub use population::PopulationGap;
 pub use second::{SecondOrderCertificate, SecondOrderPlan};
-pub use second_slice::SecondOrderSlicePlan;
 pub use slice::{GoldsteinSlicePlan, SliceCertificate, uniform_gradient_gap};
 pub use spectrum::{LeastEigenvaluePlan, PrivateLeastEigenvalue};
 

@@ -1,9 +1,12 @@
 //! A second-order certificate: a gradient norm and a least eigenvalue under one budget.
 
 use dpopt_oracle::query::Subspace;
-use dpopt_oracle::{Constants, PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::{Convexity, Offers, PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
-use dpopt_solver::{Episode, EpisodeEnd, PlanError, PublicFacts, Radii, SecondOrderTargets};
+use dpopt_solver::{
+    Covered, Episode, EpisodeEnd, Known, PlanError, Premises, PublicFacts, Radii,
+    SecondOrderTargets, Withheld,
+};
 use serde::Serialize;
 
 use super::products::{self, WithProducts};
@@ -86,9 +89,11 @@ enum Curvature {
 pub struct SecondOrderCertificate {
     /// Whether ||grad F(w)|| <= alpha and lambda_min(hess F(w)) >= -lambda are certified.
     pub certified: bool,
-    /// Whether the loss has larger constants than were planned with: then the gradients and Hessians are clipped ones, and F is not
-    /// the loss. An episode is then not run, since products that are clipped are those of no matrix.
-    pub clipped: bool,
+    /// Why nothing is certified whatever was released: the loss shortens its own field, or has larger constants than were planned with.
+    /// Then the intervals are about clipped gradients and Hessians, and F is not the loss. An episode is not run, since products that are
+    /// clipped are those of no matrix.
+    #[serde(skip)]
+    pub covered: Result<Covered, Withheld>,
     /// alpha and lambda.
     pub targets: SecondOrderTargets,
     /// A certificate is false with at most this probability: that of the upper end of `gradient` and of the lower end of
@@ -100,7 +105,7 @@ pub struct SecondOrderCertificate {
     pub subspace: Option<usize>,
     /// Where the least eigenvalue lies; none where nothing was spent on it: the gradient norm was not certified, or products would be
     /// clipped. An upper end below zero proves that the point is no local minimum. Of an episode under add-remove an end is infinite where it
-    /// is not lambda: more records than were declared may be there, and then an exit proves nothing.
+    /// is not lambda: more records than were declared may be there, and then an exit proves nothing. Of a convex loss it is not below 0.
     pub curvature: Option<Interval>,
     /// The least eigenvalue's direction in the released matrix, or that of an episode's exit: where to go from a saddle.
     #[serde(skip)]
@@ -343,15 +348,6 @@ impl SecondOrderPlan {
         self.gradient.check_data(mean, point)
     }
 
-    /// Refuses data of another shape or adjacency, and points out of reach.
-    pub(super) fn check_shape<L: TwiceDifferentiable>(
-        &self,
-        mean: &PrivateMean<'_, L>,
-        point: &[f64],
-    ) -> Result<(), PrivateCertificateError> {
-        self.gradient.check_shape(mean, point)
-    }
-
     /// What is added to the released gradient norm, and taken from the released eigenvalue (lambda, for an episode that stays).
     #[must_use]
     pub fn margins(&self) -> SecondOrderTargets {
@@ -421,18 +417,21 @@ impl SecondOrderPlan {
     }
 
     /// Of records that were checked to be as many as planned for.
-    pub(super) fn release_over<L: TwiceDifferentiable>(
+    fn release_over<L: TwiceDifferentiable>(
         &self,
         mean: &mut PrivateMean<'_, L>,
         (point, subspace): (&[f64], Option<&Subspace>),
         over: Which<'_>,
     ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
         let gradient = self.gradient.release_over(mean, point, over)?.interval;
-        // Of this point alone, as the certificate is.
-        let known = mean.constants_at(point);
+        let covered = self.covered(mean, point);
+        // Clipped products are those of no matrix: nothing is asked, and nothing is known.
+        let of_no_hessian =
+            matches!(&self.curvature, Curvature::Episode { .. }) && covered.is_err();
+        let holds = covered.is_ok();
         let mut found = SecondOrderCertificate {
             certified: false,
-            clipped: self.gradient.clips(known.lipschitz) || self.clips_curvature(&known),
+            covered,
             targets: self.targets,
             failure: self.failure,
             gradient,
@@ -440,24 +439,53 @@ impl SecondOrderPlan {
             curvature: None,
             direction: None,
         };
-        // Clipped products are those of no matrix: nothing is asked, and nothing told.
-        let of_no_hessian =
-            matches!(&self.curvature, Curvature::Episode { .. }) && self.clips_curvature(&known);
         if gradient.high <= self.targets.gradient && !of_no_hessian {
-            let (interval, direction) = self.curvature_over(mean, (point, subspace), over)?;
-            found.certified = interval.low >= -self.targets.curvature;
+            let (mut interval, direction) = self.curvature_over(mean, (point, subspace), over)?;
+            // So is a mean of Hessians that were shortened, or a multiple of it.
+            if mean.constants_at(point).convexity == Convexity::Convex {
+                interval.low = interval.low.max(0.0);
+                interval.high = interval.high.max(0.0);
+            }
+            found.certified = holds && interval.low >= -self.targets.curvature;
             found.curvature = Some(interval);
             found.direction = direction;
         }
         Ok(found)
     }
 
-    /// Whether Hessians of records, or products with them, may be shortened.
-    fn clips_curvature(&self, known: &Constants) -> bool {
-        match &self.curvature {
-            Curvature::Whole(plan) => plan.clips(known),
-            Curvature::Episode { episode, .. } => known.smoothness > episode.terms.smoothness,
-        }
+    /// Whether this loss, at this point alone, is what was planned for. Data of another size, adjacency or noise were refused.
+    fn covered<L: TwiceDifferentiable>(
+        &self,
+        mean: &PrivateMean<'_, L>,
+        point: &[f64],
+    ) -> Result<Covered, Withheld> {
+        let (facts, lipschitz) = self.gradient.planned();
+        let mut known = mean.facts_at(point);
+        let (smoothness, frobenius) = match &self.curvature {
+            Curvature::Whole(plan) => {
+                let (frobenius, columns) = plan.planned();
+                // In k columns no Hessian is longer than sqrt(k) L1.
+                let most = (columns as f64).sqrt() * known.smoothness;
+                known.hessian_frobenius = known.hessian_frobenius.map(|told| told.min(most));
+                (f64::INFINITY, frobenius)
+            }
+            Curvature::Episode { episode, .. } => (episode.terms.smoothness, f64::INFINITY),
+        };
+        let premises = Premises {
+            records: facts.records,
+            adjacency: facts.adjacency,
+            // Of the sum over the declared number.
+            counted: false,
+            unread: false,
+            unregularized: true,
+            // The interval of the norm has room for sums in single precision.
+            asked: Offers::NOTHING,
+            lipschitz,
+            smoothness,
+            frobenius,
+            saddle: None,
+        };
+        premises.hold(&Known::of(&known))
     }
 
     /// Where the least eigenvalue lies, and a direction of negative curvature.

@@ -2,9 +2,9 @@
 
 use dpopt_linalg::distance;
 use dpopt_oracle::query::MeanOfGradients;
-use dpopt_oracle::{Differentiable, NoSample, Oracle as _, PrivateMean};
+use dpopt_oracle::{Differentiable, NoSample, Offers, Oracle as _, PrivateMean};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
-use dpopt_solver::{PlanError, PublicFacts};
+use dpopt_solver::{Known, PlanError, Premises, PublicFacts};
 use serde::Serialize;
 
 use super::{PrivateCertificateError, Terms, near};
@@ -186,6 +186,20 @@ impl GoldsteinSlicePlan {
         let found = mean.release(&query, over, self.noise_multiplier)?;
         let released = found.map_or(0.0, |found| dpopt_linalg::norm(&found.mean));
         let known = mean.facts();
+        let premises = Premises {
+            // Those of the slice, which was checked to be unread and as long as planned for.
+            records: known.records,
+            adjacency: facts.adjacency,
+            counted: true,
+            unread: true,
+            unregularized: true,
+            asked: Offers::MEANS,
+            lipschitz: radius.get(),
+            smoothness: f64::INFINITY,
+            frobenius: f64::INFINITY,
+            saddle: None,
+        };
+        let covered = premises.hold(&Known::of(&known));
         let (count, ulps) = (query.count(), f64::EPSILON * (dim + query.count()) as f64);
         let mut slack = self.slack;
         slack.rounding += (ulps + 8.0 * f64::EPSILON) * (released + facts.lipschitz);
@@ -201,20 +215,14 @@ impl GoldsteinSlicePlan {
             radius: at.fold(0.0, f64::max) * (1.0 + ulps + 8.0 * f64::EPSILON),
             points: count,
             probability: 1.0 - self.terms.failure,
-            of: if known.lipschitz > radius.get() {
-                WindowSubject::ClippedGradients
-            } else if self.moved || known.smoothness.is_finite() {
-                WindowSubject::GoldsteinDistance
-            } else {
-                WindowSubject::ComponentWise
-            },
+            of: WindowSubject::of(&covered, self.moved || known.smoothness.is_finite()),
             point,
         })
     }
 }
 
 /// Refuses a slice of `records` that may have been read, or that there are not.
-pub(super) fn check_unread<L: Differentiable>(
+fn check_unread<L: Differentiable>(
     mean: &mut PrivateMean<'_, L>,
     records: u64,
 ) -> Result<(), PrivateCertificateError> {

@@ -4,7 +4,7 @@ use dpopt_linalg::{norm, symmetric_spectrum};
 use dpopt_oracle::query::{
     HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, Subspace, SubspaceHessian, unpack_symmetric,
 };
-use dpopt_oracle::{Constants, PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::PublicFacts;
 use serde::Serialize;
@@ -144,10 +144,9 @@ impl LeastEigenvaluePlan {
         })
     }
 
-    /// Whether Hessians of records with these constants may be shortened: by C_F, or sqrt(k) L1 in k columns.
-    pub(super) fn clips(&self, known: &Constants) -> bool {
-        let most = (self.columns as f64).sqrt() * known.smoothness;
-        known.hessian_frobenius.min(most) > self.terms.radius.get()
+    /// What Hessians are clipped to in Frobenius norm, and k.
+    pub(super) fn planned(&self) -> (f64, usize) {
+        (self.terms.radius.get(), self.columns)
     }
 
     /// Its cost.

@@ -466,7 +466,7 @@ fn no_private_certificate_is_made_at_a_point_out_of_reach() {
     assert_eq!(mean.curator().spent(), Event::NoOp);
     // Far from the minimum the gradient is longer than 0.05: one release.
     let found = second.release(&mut mean, &[0.5; DIM]).unwrap();
-    assert!(!found.certified && found.curvature.is_none() && !found.clipped);
+    assert!(!found.certified && found.curvature.is_none() && found.covered.is_ok());
     let spend = second.spend();
     let Event::Composed { events } = spend.event() else {
         panic!("two events")

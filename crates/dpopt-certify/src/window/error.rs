@@ -1,8 +1,7 @@
 //! Why a run has no certificate of its windows.
 
 use dpopt_oracle::NoSample;
-use dpopt_privacy::Adjacency;
-use dpopt_solver::ReleaseKind;
+use dpopt_solver::{ReleaseKind, Withheld};
 
 /// Windows that can't be certified, or that were not.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -79,23 +78,9 @@ pub enum WindowError {
         /// The step.
         step: u64,
     },
-    /// The run was on other records than were planned for.
-    #[error(
-        "none: it was planned for {planned} records, and the run is on {records} under {adjacency}"
-    )]
-    OtherRecords {
-        /// The plan's number.
-        planned: u64,
-        /// The run's.
-        records: u64,
-        /// The run's relation.
-        adjacency: Adjacency,
-    },
-    /// Contributions are shortened by more than the lattice does.
-    #[error(
-        "none: this loss is summed in single precision, which shortens gradients by more than is accounted for"
-    )]
-    InexactSums,
+    /// The run was on other records than were planned for, or sums were inexact.
+    #[error("none: {0}")]
+    NotCovered(#[from] Withheld),
     /// Contributions may be longer than what is added for sampling allows for.
     #[error(
         "none: gradients of up to {planned} in norm were planned for, and those of these records may be {found}"

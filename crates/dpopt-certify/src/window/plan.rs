@@ -1,8 +1,8 @@
 //! What is fixed before the run: the windows, and what is added to the length of their means.
 
-use dpopt_oracle::NoSample;
+use dpopt_oracle::{NoSample, Offers, OracleFacts};
 use dpopt_privacy::Adjacency;
-use dpopt_solver::{Access, Plan};
+use dpopt_solver::{Access, Covered, Known, Plan, Premises, Withheld};
 
 use super::error::WindowError;
 use super::stated::{WindowSlack, WindowSubject};
@@ -38,6 +38,8 @@ pub struct WindowTerms {
     pub clip: f64,
     /// Whether kinks are of no concern: the loss has none, or the points are moved at random.
     pub differentiable: bool,
+    /// Whether the loss leaves its own field whole ([`dpopt_oracle::Constants::whole`]), as far as the plan knows.
+    pub whole: bool,
 }
 
 /// The windows of a run, checked: J = floor(T/W) of them, one after another, the last at the end of the plan.
@@ -88,6 +90,7 @@ impl WindowTerms {
             lipschitz: facts.lipschitz,
             clip: plan.clip(),
             differentiable: fresh.moved || facts.smoothness.is_finite(),
+            whole: fresh.whole,
         };
         Ok(match fresh.block {
             Some(_) => terms,
@@ -215,16 +218,40 @@ impl WindowPlan {
         self.slack
     }
 
-    /// What is certified.
+    /// What is certified, of a loss with the constants that were planned for.
     #[must_use]
     pub fn subject(&self) -> WindowSubject {
-        if self.terms.clip < self.terms.lipschitz {
-            WindowSubject::ClippedGradients
-        } else if self.terms.differentiable {
-            WindowSubject::GoldsteinDistance
-        } else {
-            WindowSubject::ComponentWise
-        }
+        WindowSubject::of(&self.as_planned(), self.terms.differentiable)
+    }
+
+    /// [`WindowPlan::covered`] of records that are as the plan says.
+    pub(super) fn as_planned(&self) -> Result<Covered, Withheld> {
+        let terms = &self.terms;
+        let oracle = OracleFacts::new(terms.dim, terms.records, terms.adjacency, Offers::MEANS);
+        let mut planned = oracle.with_constants(terms.lipschitz, f64::INFINITY);
+        planned.whole = terms.whole;
+        self.covered(&planned)
+    }
+
+    /// Whether the gradients of these records, by an oracle that says this of them, are those that windows are about.
+    pub(super) fn covered(&self, known: &OracleFacts) -> Result<Covered, Withheld> {
+        let terms = &self.terms;
+        let premises = Premises {
+            records: terms.records,
+            adjacency: terms.adjacency,
+            counted: true,
+            // Which an observer can't ask: the caller's part ([`WindowPlan::of_population`]).
+            unread: false,
+            // A regulariser is part of the vectors that are shown.
+            unregularized: false,
+            asked: Offers::MEANS,
+            lipschitz: terms.clip,
+            smoothness: f64::INFINITY,
+            frobenius: f64::INFINITY,
+            saddle: None,
+        };
+        // The noise is compared release by release.
+        premises.hold(&Known::of(known))
     }
 
     /// Whether it is about the population: unread records are a fresh sample of that, and of no other mean, **if** the records are

@@ -1,6 +1,7 @@
 //! What a window certifies.
 
 use dpopt_linalg::distance;
+use dpopt_solver::{Covered, Withheld};
 use serde::Serialize;
 
 /// A bound on a mean of gradients at points near [`WindowCertificate::point`], from releases that were made anyway.
@@ -84,8 +85,20 @@ pub enum WindowSubject {
     GoldsteinDistance,
     /// The mean of the records' own subdifferentials, which may be larger than the subdifferential of the mean where a kink is hit.
     ComponentWise,
-    /// The same of gradients that are clipped below the Lipschitz constant of the loss, whose mean is no gradient.
+    /// The same of gradients that are clipped below the Lipschitz constant of the loss, or that the loss itself shortens: their mean is
+    /// not a gradient.
     ClippedGradients,
+}
+
+impl WindowSubject {
+    /// Of a mean whose premises were compared: `differentiable` where kinks are of no concern.
+    pub(crate) fn of(covered: &Result<Covered, Withheld>, differentiable: bool) -> Self {
+        match (covered, differentiable) {
+            (Err(_), _) => Self::ClippedGradients,
+            (Ok(_), true) => Self::GoldsteinDistance,
+            (Ok(_), false) => Self::ComponentWise,
+        }
+    }
 }
 
 impl std::fmt::Display for WindowSubject {

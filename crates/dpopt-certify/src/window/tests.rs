@@ -1,8 +1,9 @@
 //! Pinned numbers, coverage, and what is refused.
 
 use dpopt_linalg::{distance, norm};
+use dpopt_oracle::{Offers, OracleFacts};
 use dpopt_privacy::{Adjacency, SamplingRate};
-use dpopt_solver::{Access, ReleaseKind};
+use dpopt_solver::{Access, ReleaseKind, Withheld};
 
 use super::plan::{Sampling, noise_slack, sampling_slack};
 use super::stated::WindowSlack;
@@ -25,6 +26,7 @@ fn terms() -> WindowTerms {
         lipschitz: 1.0,
         clip: 1.0,
         differentiable: true,
+        whole: true,
     }
 }
 
@@ -40,10 +42,7 @@ fn seen<'a>(terms: &WindowTerms, step: u64, point: &'a [f64], vector: &'a [f64])
         point,
         vector,
         noise_norm: (terms.dim as f64).sqrt() * terms.noise_std,
-        records: terms.records,
-        adjacency: terms.adjacency,
-        exact_sums: true,
-        known: None,
+        oracle: OracleFacts::new(terms.dim, terms.records, terms.adjacency, Offers::MEANS),
     }
 }
 
@@ -152,10 +151,11 @@ fn longer_gradients_than_planned_are_clipped_ones() {
     let of = |terms: WindowTerms, known: Option<f64>| {
         let mut windows = windows(terms);
         for step in 0..terms.releases {
-            windows.take(&Seen {
-                known,
-                ..seen(&terms, step, &zeros, &zeros)
-            });
+            let mut seen = seen(&terms, step, &zeros, &zeros);
+            if let Some(known) = known {
+                seen.oracle = seen.oracle.with_constants(known, f64::INFINITY);
+            }
+            windows.take(&seen);
         }
         windows.certificate().map(|found| found.of)
     };
@@ -491,24 +491,20 @@ fn other_records_inexact_sums_and_points_that_are_not_finite_are_refused() {
         windows.certificate().unwrap_err()
     };
     let good = || seen(&terms, 0, &zeros, &zeros);
-    let hidden = Seen {
-        adjacency: Adjacency::AddRemove,
-        ..good()
-    };
-    assert!(matches!(after(hidden), WindowError::OtherRecords { .. }));
-    let more = Seen {
-        records: 13,
-        ..good()
-    };
+    use WindowError::NotCovered as Not;
+    let mut hidden = good();
+    hidden.oracle.adjacency = Adjacency::AddRemove;
+    assert!(matches!(after(hidden), Not(Withheld::DeclaredSize { .. })));
+    let mut more = good();
+    more.oracle.records = 13;
+    let found = after(more);
     assert!(matches!(
-        after(more),
-        WindowError::OtherRecords { records: 13, .. }
+        found,
+        Not(Withheld::OtherRecords { found: 13, .. })
     ));
-    let short = Seen {
-        exact_sums: false,
-        ..good()
-    };
-    assert_eq!(after(short), WindowError::InexactSums);
+    let mut short = good();
+    short.oracle.exact_sums = false;
+    assert_eq!(after(short), Not(Withheld::SinglePrecision));
     let far = [0.0, f64::INFINITY, 0.0];
     for (point, vector) in [(&far, &zeros), (&zeros, &far)] {
         let found = after(seen(&terms, 0, point, vector));

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
-use dpopt_privacy::Adjacency;
-use dpopt_solver::{Observer, Release, ReleaseKind};
+use dpopt_oracle::OracleFacts;
+use dpopt_solver::{Covered, Observer, Release, ReleaseKind, Withheld};
 
 use super::error::WindowError;
 use super::plan::WindowPlan;
@@ -72,10 +72,7 @@ impl Observer for ReleasedWindow<'_> {
             point: release.point,
             vector: release.vector,
             noise_norm: release.noise_norm,
-            records: release.oracle.records,
-            adjacency: release.oracle.adjacency,
-            exact_sums: release.oracle.exact_sums,
-            known: release.oracle.told.then_some(release.oracle.lipschitz),
+            oracle: release.oracle,
         });
         self.inner.on_release(release)
     }
@@ -89,11 +86,7 @@ pub(super) struct Seen<'a> {
     pub(super) point: &'a [f64],
     pub(super) vector: &'a [f64],
     pub(super) noise_norm: f64,
-    pub(super) records: u64,
-    pub(super) adjacency: Adjacency,
-    pub(super) exact_sums: bool,
-    /// L of the oracle, if it was told one.
-    pub(super) known: Option<f64>,
+    pub(super) oracle: OracleFacts,
 }
 
 pub(super) struct Windows {
@@ -107,8 +100,8 @@ pub(super) struct Windows {
     points: Vec<f64>,
     reach: Reach,
     pub(super) keeps_points: bool,
-    /// Whether the oracle's gradients may be longer than the clip.
-    clipped: bool,
+    /// Whether the releases so far were of gradients of the loss.
+    covered: Result<Covered, Withheld>,
     best: Option<WindowCertificate>,
     refused: Option<WindowError>,
 }
@@ -157,6 +150,7 @@ impl Windows {
     pub(super) fn new(plan: WindowPlan, memory: usize) -> Self {
         let terms = plan.terms();
         let nothing = vec![0.0; terms.dim];
+        let covered = plan.as_planned();
         let fits = terms.window.saturating_mul(terms.dim as u64) <= memory as u64;
         Self {
             plan,
@@ -174,7 +168,7 @@ impl Windows {
                 }
             },
             keeps_points: false,
-            clipped: false,
+            covered,
             best: None,
             refused: None,
         }
@@ -184,12 +178,14 @@ impl Windows {
         if self.refused.is_some() {
             return;
         }
-        if let Err(error) = self.check(seen) {
-            self.refused = Some(error);
-            return;
+        match self.check(seen) {
+            Err(error) => {
+                self.refused = Some(error);
+                return;
+            }
+            Ok(covered) if self.covered.is_ok() => self.covered = covered,
+            Ok(_) => {}
         }
-        let planned = self.plan.terms().lipschitz;
-        self.clipped |= seen.known.is_some_and(|known| longer(known, planned));
         self.due += 1;
         if seen.step < self.plan.first_step() {
             return;
@@ -208,8 +204,8 @@ impl Windows {
         }
     }
 
-    /// Refuses what the claim is not about.
-    fn check(&self, seen: &Seen<'_>) -> Result<(), WindowError> {
+    /// Refuses what no claim is about; whether the release is one of gradients of the loss.
+    fn check(&self, seen: &Seen<'_>) -> Result<Result<Covered, Withheld>, WindowError> {
         let (step, steps) = (seen.step, seen.steps);
         let terms = self.plan.terms();
         // Noises of variations and of running estimates are shared by several steps.
@@ -235,19 +231,14 @@ impl Windows {
         if !seen.point.iter().chain(seen.vector).all(|x| x.is_finite()) {
             return Err(WindowError::NotFinite { step });
         }
-        if (seen.records, seen.adjacency) != (terms.records, terms.adjacency) {
-            return Err(WindowError::OtherRecords {
-                planned: terms.records,
-                records: seen.records,
-                adjacency: seen.adjacency,
-            });
-        }
-        if !seen.exact_sums {
-            return Err(WindowError::InexactSums);
-        }
+        let covered = match self.plan.covered(&seen.oracle) {
+            // Of contributions that are shortened, those as long as they are.
+            covered @ (Ok(_) | Err(Withheld::Shortened | Withheld::Constant { .. })) => covered,
+            Err(why) => return Err(why.into()),
+        };
         // Shorter clips bound contributions whatever they are of.
-        if let Some(found) = seen.known.filter(|known| longer(*known, terms.lipschitz))
-            && longer(terms.clip, terms.lipschitz)
+        let found = seen.oracle.lipschitz;
+        if seen.oracle.told && longer(found, terms.lipschitz) && longer(terms.clip, terms.lipschitz)
         {
             let planned = terms.lipschitz;
             return Err(WindowError::LongerGradients { planned, found });
@@ -260,7 +251,7 @@ impl Windows {
                 released: seen.noise_norm,
             });
         }
-        Ok(())
+        Ok(covered)
     }
 
     fn end_window(&mut self) {
@@ -287,10 +278,7 @@ impl Windows {
                 window: self.len,
                 windows: self.plan.windows(),
                 probability: 1.0 - terms.failure,
-                of: match self.clipped {
-                    true => WindowSubject::ClippedGradients,
-                    false => self.plan.subject(),
-                },
+                of: WindowSubject::of(&self.covered, terms.differentiable),
                 population: self.plan.of_population(),
                 point,
                 points: match &self.reach {

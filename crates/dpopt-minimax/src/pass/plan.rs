@@ -1,10 +1,10 @@
 //! What a pass is planned to do, and its run.
 
-use dpopt_oracle::{Blocks, Offers};
+use dpopt_oracle::Offers;
 use dpopt_privacy::NoiseMultiplier;
 use dpopt_solver::{
-    Access, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, Stop, Terms,
-    Unit, Walk,
+    Access, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, SaddleShape,
+    Stop, Terms, Unit, Walk,
 };
 
 use super::estimate::PassEstimate;
@@ -296,8 +296,8 @@ impl Plan for RgdaPassPlan {
         items
     }
 
-    fn blocks(&self) -> Option<Blocks> {
-        self.facts.walked_blocks(self.schedule.scale)
+    fn saddle_shape(&self) -> Option<SaddleShape> {
+        self.facts.shape(self.schedule.scale)
     }
 
     fn trivial_bound(&self) -> f64 {

@@ -2,14 +2,12 @@
 
 use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Oracle, StepKind};
-use dpopt_privacy::Slice;
-use dpopt_solver::{
-    Asked, Closing, ReleaseKind, ReleasedNorm, SecondOrderTargets, Stop, Walk, in_stock,
-};
+use dpopt_privacy::{Slice, Which};
+use dpopt_solver::{Asked, Closing, ReleaseKind, ReleasedNorm, Stop, Walk, in_stock};
 
 use super::estimate::Estimates;
 use super::schedule::{Reserved, RgdaPassSchedule};
-use crate::certificate::saddle_certificate_unread;
+use crate::certificate::{Sampling, measured};
 use crate::facts::SaddleFacts;
 use crate::place::{Moved, Place};
 
@@ -138,24 +136,17 @@ impl Walk for Pass<'_> {
         if oracle.books().check_sample_of(kept).is_err() {
             return Ok(closing);
         }
-        let facts = self.facts;
-        let found = saddle_certificate_unread(
-            facts,
-            self.schedule.scale,
-            point,
-            (&planned.noise, failure),
-            (kept, oracle),
-        )?;
+        let (facts, scale) = (self.facts, self.schedule.scale);
+        let added = Sampling::of(facts, scale, kept.len(), failure);
+        let (noise, over) = ((&planned.noise, &added), Which::Slice(kept));
+        let found = measured(facts, scale, point, noise, over, oracle)?;
         if let Some(found) = found {
             closing.norms = if facts.y_dim() > 0 { 2 } else { 1 };
             closing.norm = Some(ReleasedNorm {
                 step: self.releases.saturating_sub(1),
                 ..found.norm
             });
-            closing.certified = Some(SecondOrderTargets {
-                gradient: found.gradient,
-                curvature: found.hessian.map_or(f64::INFINITY, |found| -found.least),
-            });
+            closing.certified = Some(found.certified(facts, scale));
         }
         Ok(closing)
     }

@@ -4,10 +4,11 @@
 //! 2602.01339), Algorithm 2, repaired: see `docs/theory/rgda.md` for the theorem and `docs/theory/errata-minimax.md` for what is not as printed.
 
 use dpopt_linalg::norm;
-use dpopt_oracle::{AskError, Blocks, DomainStamp, Oracle};
+use dpopt_oracle::{AskError, Oracle};
 use dpopt_privacy::{Accountant, Event, NoiseMultiplier, Spend, Which};
 use dpopt_solver::{
-    Asked, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, Stop, Terms, Walk,
+    Asked, BoundSense, BoundedQuantity, Budget, Item, Plan, PlanError, RunError, SaddleShape, Stop,
+    Terms, Walk,
 };
 
 use super::search::{Schedule, Task, descending};
@@ -176,12 +177,8 @@ impl Plan for RgdaPlan {
         items
     }
 
-    fn domain(&self) -> Option<DomainStamp> {
-        self.facts.stamp()
-    }
-
-    fn blocks(&self) -> Option<Blocks> {
-        self.facts.walked_blocks(self.schedule.scale)
+    fn saddle_shape(&self) -> Option<SaddleShape> {
+        self.facts.shape(self.schedule.scale)
     }
 
     fn trivial_bound(&self) -> f64 {

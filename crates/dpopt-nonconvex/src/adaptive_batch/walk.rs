@@ -4,8 +4,8 @@ use dpopt_linalg::{add_scaled, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, PrefixRecursive, StepKind};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets, Stop,
-    Walk, in_stock, paid,
+    Asked, Certified, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RestsOn, RunError,
+    SecondOrderTargets, Stop, Walk, in_stock, paid,
 };
 
 use super::planner::AdaptiveBatchPlan;
@@ -286,9 +286,15 @@ impl Walk for AdaptiveBatchWalk<'_> {
             true => Closing::at(at),
             false => Closing::default(),
         };
-        closing.certified = self.certified;
         let whole = self.plan.schedule().episode.is_none();
-        closing.frobenius = whole.then_some(self.frobenius.get());
+        // Its margins for samples rest on L1, whatever Hessians are clipped to.
+        let rests_on = RestsOn {
+            smoothness: true,
+            frobenius: whole.then_some(self.frobenius.get()),
+        };
+        closing.certified = self
+            .certified
+            .map(|reached| Certified { reached, rests_on });
         closing.norms = self.norms;
         closing.norm = self.norm;
         Ok(closing)

@@ -4,8 +4,8 @@ use dpopt_linalg::{add_scaled, distance, dot, norm};
 use dpopt_oracle::{AskError, Linear, Oracle, Running};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 use dpopt_solver::{
-    Asked, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RunError, SecondOrderTargets, Stop,
-    Walk, paid,
+    Asked, Certified, Closing, PublicFacts, ReleaseKind, ReleasedNorm, RestsOn, RunError,
+    SecondOrderTargets, Stop, Walk, paid,
 };
 
 use super::level::{SospLevel, SospSpider};
@@ -425,10 +425,13 @@ impl Walk for SospWalk<'_> {
         let mut closing = match self.best.take() {
             Some((point, reached)) => {
                 let mut closing = Closing::at(point);
-                closing.certified = Some(reached);
                 // A whole Hessian is clipped by C_F.
-                closing.any_smoothness = self.plan.first.episode.is_none();
-                closing.frobenius = closing.any_smoothness.then_some(self.frobenius.get());
+                let whole = self.plan.first.episode.is_none();
+                let rests_on = RestsOn {
+                    smoothness: !whole,
+                    frobenius: whole.then_some(self.frobenius.get()),
+                };
+                closing.certified = Some(Certified { reached, rests_on });
                 closing
             }
             // Where it is now: the point before may be one that it has left as a saddle.

@@ -82,6 +82,27 @@ pub trait SaddleLoss: Sync {
     /// Constants of one record's loss, from the bounds that were enforced on the records. Must not read a record.
     fn saddle_constants(&self, records: &Self::Records) -> SaddleConstants;
 
+    /// Constants of one record's loss at one public point, as [`Loss::constants_at`], and whether the field there is the gradient of the
+    /// loss. Must not read a record.
+    ///
+    /// # Shapes
+    /// `at`: x and y of the problem's dimensions. Its scale is the one under which C_F is asked for.
+    fn saddle_constants_at(
+        &self,
+        records: &Self::Records,
+        at: JointPoint<'_>,
+    ) -> (SaddleConstants, bool) {
+        let _ = at;
+        (self.saddle_constants(records), self.is_whole(records))
+    }
+
+    /// Whether the field of every record is the gradient of its loss, and the constants hold at every x: [`Constants::whole`]. Must not
+    /// read a record.
+    fn is_whole(&self, records: &Self::Records) -> bool {
+        let _ = records;
+        true
+    }
+
     /// About how many multiply-adds one gradient of one record takes.
     fn work(&self, records: &Self::Records) -> f64 {
         (self.x_dim(records) + self.domain().dim()) as f64
@@ -294,6 +315,18 @@ impl<L: SaddleLoss> Joint<L> {
         }
     }
 
+    /// Without a gap: a saddle has none.
+    fn joint_constants(&self, of: &SaddleConstants, whole: bool) -> Constants {
+        let (clip, smoothness) = (of.clip(self.scale), of.smoothness(self.scale));
+        let joint = Constants::new(clip, smoothness, f64::INFINITY, Convexity::Nonconvex)
+            .with_hessian_frobenius(of.frobenius(self.scale))
+            .of_whole_field(whole);
+        match self.y {
+            0 => joint,
+            _ => joint.with_block_lipschitz([of.lipschitz_x, of.lipschitz_y]),
+        }
+    }
+
     fn add_gradient(&self, record: SaddleRecord<'_, L>, (x, y): (&[f64], &[f64]), out: &mut [f64]) {
         let at = self.x_of(out.len());
         self.loss.gradient(record, x, y, out.split_at_mut(at));
@@ -310,12 +343,20 @@ impl<L: SaddleLoss> Loss for Joint<L> {
         self.loss.x_dim(records) + self.y
     }
 
-    /// Without a gap: a saddle has none.
     fn constants_on(&self, records: &L::Records) -> Constants {
         let of = self.loss.saddle_constants(records);
-        let (clip, smoothness) = (of.clip(self.scale), of.smoothness(self.scale));
-        Constants::new(clip, smoothness, f64::INFINITY, Convexity::Nonconvex)
-            .with_hessian_frobenius(of.frobenius(self.scale))
+        self.joint_constants(&of, self.loss.is_whole(records))
+    }
+
+    fn constants_at(&self, records: &L::Records, point: &[f64]) -> Constants {
+        if point.len() != self.dim(records) {
+            return self.constants_on(records);
+        }
+        let (x, y) = self.parts(point);
+        let (y, scale) = (&*y, self.scale);
+        let at = JointPoint { x, y, scale };
+        let (of, whole) = self.loss.saddle_constants_at(records, at);
+        self.joint_constants(&of, whole)
     }
 
     /// None without y: then it is a problem of minimisation.

@@ -30,6 +30,11 @@ pub struct Constants {
     pub hessian_frobenius: f64,
     /// Whether every record's loss is convex.
     pub convexity: Convexity,
+    /// C_x and C_y: bounds on the two blocks of every record's field, of a saddle problem; absent for a problem of minimisation.
+    pub block_lipschitz: Option<[f64; 2]>,
+    /// Whether the field of a record is the gradient of its loss and these constants hold wherever it is asked for. A loss that
+    /// shortens what it adds has a field that is the gradient of nothing; no bound and no certificate is about that.
+    pub whole: bool,
 }
 
 impl Constants {
@@ -43,7 +48,23 @@ impl Constants {
             hessian_lipschitz: f64::INFINITY,
             hessian_frobenius: f64::INFINITY,
             convexity,
+            block_lipschitz: None,
+            whole: true,
         }
+    }
+
+    /// With bounds on the two blocks of a saddle problem.
+    #[must_use]
+    pub fn with_block_lipschitz(mut self, blocks: [f64; 2]) -> Self {
+        self.block_lipschitz = Some(blocks);
+        self
+    }
+
+    /// Of a field that is the gradient of the loss, or (`false`) of one that the loss shortens.
+    #[must_use]
+    pub fn of_whole_field(mut self, whole: bool) -> Self {
+        self.whole = whole;
+        self
     }
 
     /// With rho as well.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use dpopt_linalg::Row;
+use dpopt_linalg::{Domain, Row};
 use dpopt_privacy::{ClipNorm, LatticeSum};
 
+use super::blocks::Blocks;
 use super::convex_smooth::ConvexSmooth;
 use super::{
     AlongRows, Bordered, Constants, Differentiable, Less, Loss, Momentum, Rays, RecordOf, Segment,
@@ -118,7 +119,8 @@ impl ClassWeights {
             initial_gap: of.initial_gap * most,
             hessian_lipschitz: of.hessian_lipschitz * most,
             hessian_frobenius: of.hessian_frobenius * most,
-            convexity: of.convexity,
+            block_lipschitz: of.block_lipschitz.map(|blocks| blocks.map(|of| of * most)),
+            ..of
         }
     }
 }
@@ -206,6 +208,14 @@ impl<L: Loss<Records = Examples>> Loss for Weighted<L> {
     fn constants_at(&self, records: &Examples, point: &[f64]) -> Constants {
         self.weights
             .constants(self.loss.constants_at(records, point))
+    }
+
+    fn blocks(&self, records: &Examples) -> Option<Blocks> {
+        self.loss.blocks(records)
+    }
+
+    fn domain(&self) -> Option<Domain> {
+        self.loss.domain()
     }
 
     fn work(&self, records: &Examples) -> f64 {

@@ -6,7 +6,7 @@ use dpopt_linalg::Domain;
 use dpopt_privacy::{Adjacency, Together};
 
 use crate::error::AskError;
-use crate::loss::Blocks;
+use crate::loss::{Blocks, Constants};
 
 /// What is public of the records behind an oracle, and of the field that it is asked about.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,8 +27,12 @@ pub struct OracleFacts {
     /// Whether these two were told ([`OracleFacts::with_constants`]). Of an oracle that was told none nothing is known, and a plan takes its
     /// caller's word; of one that was told an infinite one it is known that there is none.
     pub told: bool,
-    /// C_F: the Hessian of each record's loss has at most this Frobenius norm; none where that was not told.
+    /// C_F: the Hessian of each record's loss has at most this Frobenius norm; absent where it is not known.
     pub hessian_frobenius: Option<f64>,
+    /// C_x and C_y: bounds on the two blocks of each record's field, of a saddle problem; absent where they are not known.
+    pub block_lipschitz: Option<[f64; 2]>,
+    /// Whether the field is the gradient of the loss ([`Constants::whole`]). Of another one no bound and no certificate holds.
+    pub whole: bool,
     /// Which questions are answered.
     pub offers: Offers,
     /// Whether a contribution that needs no clip is as it should be, up to the lattice, whatever is asked. Sums in single precision
@@ -70,6 +74,8 @@ impl OracleFacts {
             smoothness: f64::INFINITY,
             told: false,
             hessian_frobenius: None,
+            block_lipschitz: None,
+            whole: true,
             offers,
             exact_sums: true,
             blocks: None,
@@ -85,6 +91,17 @@ impl OracleFacts {
             smoothness,
             told: true,
             ..self
+        }
+    }
+
+    /// With all that a loss says of its records.
+    #[must_use]
+    pub fn with_all_constants(self, of: &Constants) -> Self {
+        Self {
+            hessian_frobenius: Some(of.hessian_frobenius),
+            block_lipschitz: of.block_lipschitz,
+            whole: of.whole,
+            ..self.with_constants(of.lipschitz, of.smoothness)
         }
     }
 

@@ -108,8 +108,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let (dim, records) = (loss.dim(data.records()), data.public_records());
         let offers = offers.among(data.together());
         let facts = OracleFacts::new(dim, records, data.adjacency(), offers)
-            .with_constants(constants.lipschitz, constants.smoothness)
-            .with_hessian_frobenius(constants.hessian_frobenius)
+            .with_all_constants(&constants)
             .with_blocks(loss.blocks(data.records()))
             .with_domain(loss.domain().as_ref());
         if let Err(error) = data.agree_on(&facts) {
@@ -139,6 +138,18 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
     #[must_use]
     pub fn constants_at(&self, point: &[f64]) -> Constants {
         self.loss.constants_at(self.data.records(), point)
+    }
+
+    /// What is public of the records and of the loss at one public point: [`Oracle::facts`] with [`PrivateMean::constants_at`].
+    ///
+    /// # Shapes
+    /// `point`: d.
+    #[must_use]
+    pub fn facts_at(&self, point: &[f64]) -> OracleFacts
+    where
+        L: Differentiable,
+    {
+        self.facts().with_all_constants(&self.constants_at(point))
     }
 
     /// Answers questions for Hessians, their products and their chains too ([`Offers::HESSIANS`], [`Offers::HESSIAN_PRODUCTS`],

@@ -12,15 +12,11 @@ use super::{
 };
 use dpopt_certify::{
     CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, LeastEigenvaluePlan, SecondOrderPlan,
-    SecondOrderSlicePlan, SecondOrderTargets,
+    SecondOrderTargets,
 };
 
 const GROUP: &str = "certificates";
 const RECORDS: usize = 6;
-/// Of certificates of the population, of which sampling leaves more than of six.
-const UNREAD: usize = 12;
-/// L0 of these.
-const STEEP: f64 = 100.0;
 /// Public number of records of scored runs, so that no interval is too wide.
 const CROWD: u64 = 10_000;
 
@@ -32,20 +28,17 @@ enum Certificate {
     Eigenvalue(LeastEigenvaluePlan),
     Slice(GoldsteinSlicePlan),
     Second(SecondOrderPlan),
-    SecondSlice(SecondOrderSlicePlan),
 }
 
 impl Certificate {
-    const NAMES: [&'static str; 9] = [
+    const NAMES: [&'static str; 7] = [
         "gradient-norm",
         "curvature",
         "least-eigenvalue",
         "goldstein-slice",
         "second-order",
         "second-order-short",
-        "second-order-slice",
         "second-order-episode",
-        "second-order-episode-slice",
     ];
 
     /// Those that this relation allows: claims about the population are for replace-one.
@@ -82,29 +75,6 @@ impl Certificate {
                 };
                 Self::Second(SecondOrderPlan::with_episode(&facts, mu, failure, targets)?)
             }
-            "second-order-slice" | "second-order-episode-slice" => {
-                // Of so large a Frobenius norm that an episode costs less.
-                let dense = ClipNorm::new(if name == "second-order-slice" {
-                    1.0
-                } else {
-                    1e3
-                })?;
-                // A constant that few of the hostile records have: so every gradient is short enough for the Hessian to be released.
-                let facts = PublicFacts {
-                    lipschitz: STEEP,
-                    initial_gap: STEEP * STEEP,
-                    ..facts
-                };
-                let targets = SecondOrderTargets {
-                    gradient: 0.99 * STEEP,
-                    curvature: 0.99,
-                };
-                // So large that sampling of a dozen records leaves some of a target.
-                let failure = 0.9;
-                Self::SecondSlice(SecondOrderSlicePlan::new(
-                    &facts, dense, mu, failure, targets,
-                )?)
-            }
             "second-order" | "second-order-short" => {
                 // Nearly every gradient is short enough for the Hessian to be released, or few are.
                 let gradient = if name == "second-order" { 0.99 } else { 0.2 };
@@ -125,7 +95,6 @@ impl Certificate {
             Self::Eigenvalue(plan) => plan.spend(),
             Self::Slice(plan) => plan.spend(),
             Self::Second(plan) => plan.spend(),
-            Self::SecondSlice(plan) => plan.spend(),
         }
     }
 
@@ -151,9 +120,6 @@ impl Certificate {
             Self::Second(plan) => plan
                 .release(means, point)
                 .map(|found| (found.gradient.high, format!("{found:?}"))),
-            Self::SecondSlice(plan) => plan
-                .release(means, point)
-                .map(|found| (found.gradient.high, format!("{found:?}"))),
         }
         .map_err(|error| error.to_string())
     }
@@ -164,13 +130,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         for name in Certificate::names(adjacency) {
             // So much that six records are enough for an interval, or for an episode.
             let mu = if name.contains("episode") { 1e3 } else { 20.0 };
-            let records = if of_curved_slice(name) {
-                UNREAD
-            } else {
-                RECORDS
-            };
-            let plan = Certificate::new(name, records as u64, adjacency, mu)?;
-            registry.add(replay(name, plan, (adjacency, records)));
+            let plan = Certificate::new(name, RECORDS as u64, adjacency, mu)?;
+            registry.add(replay(name, plan, (adjacency, RECORDS)));
         }
     }
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
@@ -183,21 +144,12 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// Whether a row is of a certificate of second order on unread records, which is to release both of its parts.
-fn of_curved_slice(name: &str) -> bool {
-    name.starts_with("second-order") && name.ends_with("-slice")
-}
-
 /// Released once, refused the second time, and at a point of another problem.
 fn replay(name: &str, plan: Certificate, of: (Adjacency, usize)) -> CuratorReplay<Vec<Hostile>> {
-    let curved = of_curved_slice(name);
     let name = format!("certificate-{name}/replay");
     on_hostile(&name, GROUP, of, move |mut means| {
         means.books().curator_mut().reserve(&plan.spend())?;
         let found = plan.release(&mut means, &[0.1, -0.2, 0.3]);
-        if curved && !matches!(&found, Ok((_, shown)) if shown.contains("curvature: Some")) {
-            return Err(format!("no curvature was released: {found:?}").into());
-        }
         let outcome = format!(
             "{found:?} {:?} {:?} {:?}",
             plan.release(&mut means, &[0.1, -0.2, 0.3]),

@@ -71,23 +71,21 @@ impl Glm {
             Glm::Poisson(largest) => (largest.get(), largest.get(), kink),
             Glm::Hinge | Glm::Absolute | Glm::Relu => (1.0, kink, kink),
         };
-        Constants {
-            lipschitz: slope * row_norm,
-            smoothness: curvature * row_norm * row_norm,
-            initial_gap: self.largest_at(0.0, label_bound),
-            hessian_lipschitz: third * row_norm.powi(3),
-            // A matrix of rank one: its norms are the same.
-            hessian_frobenius: curvature * row_norm * row_norm,
-            convexity: match self {
-                Glm::Logistic
-                | Glm::Hinge
-                | Glm::Huber(_)
-                | Glm::Absolute
-                | Glm::Pinball(_)
-                | Glm::Poisson(_) => Convexity::Convex,
-                _ => Convexity::Nonconvex,
-            },
-        }
+        let convexity = match self {
+            Glm::Logistic
+            | Glm::Hinge
+            | Glm::Huber(_)
+            | Glm::Absolute
+            | Glm::Pinball(_)
+            | Glm::Poisson(_) => Convexity::Convex,
+            _ => Convexity::Nonconvex,
+        };
+        let (gradient, hessian) = (slope * row_norm, curvature * row_norm * row_norm);
+        let gap = self.largest_at(0.0, label_bound);
+        // A Hessian of rank one: its norms are the same.
+        Constants::new(gradient, hessian, gap, convexity)
+            .with_hessian_lipschitz(third * row_norm.powi(3))
+            .with_hessian_frobenius(hessian)
     }
 
     /// A bound on |phi'(z, y)| for z in [low, high] and all labels: the largest there for the logistic and the sigmoid loss, whose slope is

@@ -48,5 +48,6 @@ fn constants(scalar: Constants, gradient: f64, (hessian, frobenius): (f64, f64))
             + 3.0 * curvature * gradient * hessian,
         hessian_frobenius: curvature * gradient * gradient + slope * frobenius,
         convexity: Convexity::Nonconvex,
+        ..scalar
     }
 }

@@ -19,7 +19,9 @@ mod point;
 mod second;
 mod tally;
 
-use dpopt_linalg::{Domain, Multiples, shorten_columns, shorten_multiples, subtract_shortened};
+use dpopt_linalg::{
+    Domain, Multiples, norm_upper, shorten_columns, shorten_multiples, subtract_shortened,
+};
 use dpopt_privacy::LatticeSum;
 
 use super::glm::add_multiple;
@@ -315,6 +317,29 @@ impl<S: ScoreSaddle> SaddleLoss for Scored<S> {
 
     fn saddle_constants(&self, records: &Examples) -> SaddleConstants {
         self.constants(records.row_norm())
+    }
+
+    fn is_whole(&self, records: &Examples) -> bool {
+        self.whole(records.row_norm())
+    }
+
+    /// Those of [`ScoreSaddle::record_at`], which hold there whatever the shares are.
+    fn saddle_constants_at(
+        &self,
+        records: &Examples,
+        at: JointPoint<'_>,
+    ) -> (SaddleConstants, bool) {
+        let row_norm = records.row_norm();
+        let (weights, extra) = split(at.x, self.objective.extra());
+        let (reach, scale) = (row_norm * norm_upper(weights), at.scale);
+        let at = At { extra, y: at.y };
+        let of = self.objective.record_at(row_norm, reach, at);
+        let constants = SaddleConstants {
+            lipschitz_x: of.x.min(self.clips.x),
+            lipschitz_y: of.y.min(self.clips.y),
+            ..of.constants(scale)
+        };
+        (constants, of.x <= self.clips.x && of.y <= self.clips.y)
     }
 
     fn work(&self, records: &Examples) -> f64 {
