@@ -55,6 +55,43 @@ pub enum FilterKind {
     Rdp,
 }
 
+impl FilterKind {
+    /// All of them, from the one in which Gaussian releases on all records cost the least.
+    pub const ALL: [Self; 3] = [Self::Gdp, Self::Zcdp, Self::Rdp];
+
+    /// Which releases it has a cost for, and which it refuses, in words.
+    #[must_use]
+    pub fn scope(self) -> &'static str {
+        match self {
+            Self::Gdp => {
+                "it takes Gaussian noise on all records or on slices of them, and refuses samples and selections"
+            }
+            Self::Zcdp => {
+                "it takes Gaussian noise and selections on all records or on slices of them, and refuses samples"
+            }
+            Self::Rdp => {
+                "it takes Gaussian noise, selections, Poisson samples and samples of a fixed size, and refuses allocations and truncated batches"
+            }
+        }
+    }
+
+    /// The epsilon of the largest run of Gaussian noise on all records that such a budget pays, by the tight accountant; 0 where it pays none.
+    ///
+    /// # Errors
+    /// [`AccountingError`] where the terms can't be accounted.
+    pub fn largest_run(self, epsilon: Epsilon, delta: Delta) -> Result<f64, AccountingError> {
+        let meter = Meter::new(self, epsilon, delta)?;
+        Ok(meter.map_or(0.0, |meter| meter.epsilon_of(meter.capacity(), delta)))
+    }
+
+    /// Whether it has a cost for `event`.
+    #[must_use]
+    pub fn accounts(self, event: &Event, adjacency: Adjacency) -> bool {
+        let meter = Meter::fixed(self, None, f64::INFINITY);
+        meter.cost(event, adjacency).is_ok()
+    }
+}
+
 impl std::fmt::Display for FilterKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

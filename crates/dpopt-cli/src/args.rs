@@ -314,7 +314,7 @@ pub(crate) fn activation(name: &str) -> Result<Activation, String> {
 }
 
 pub(crate) fn filter(name: &str) -> Result<FilterKind, String> {
-    named(name, &[FilterKind::Gdp, FilterKind::Zcdp, FilterKind::Rdp])
+    named(name, &FilterKind::ALL)
 }
 
 fn unit<T>(text: &str, make: fn(f64) -> Result<T, UnitError>) -> Result<T, String> {

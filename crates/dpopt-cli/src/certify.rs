@@ -13,7 +13,7 @@ use dpopt::certify::{
     Interval, PrivateCertificateError, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets,
 };
 use dpopt::data::formats::Format;
-use dpopt::nonconvex::{Access, PublicFacts, Stop};
+use dpopt::nonconvex::{PublicFacts, Stop};
 use dpopt::oracle::{
     Convexity, EstimatorError, Examples, Glm, PrivateData, PrivateMean, TwiceDifferentiable,
     Weighted,
@@ -197,8 +197,8 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     }
     let mut curator = Curator::protected(adjacency)?;
     if let Some(ledger) = ledger {
-        let file = ledger.open(Access::FullBatch, plan.spend().event())?;
-        let file = file.with_note(args.ledger.note(None)?);
+        let table = (facts.records, model.schema.label());
+        let (file, _) = ledger.open(plan.spend().event(), &args.ledger, (table, None))?;
         curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
     }
     let spend = plan.spend();

@@ -63,7 +63,7 @@ pub(crate) enum CliError {
     CannotPay(LedgerError),
     /// The shared ledger's filter has no cost for the run's releases. Nothing was released.
     #[error(
-        "--ledger: {0} (a run on samples needs a ledger made with --budget-filter rdp); nothing was released and nothing charged"
+        "--ledger: {0}; --budget-filter chooses it in the command that creates a ledger; nothing was released and nothing charged"
     )]
     OtherFilter(LedgerError),
     /// A number is not a privacy unit.
@@ -166,7 +166,7 @@ impl CliError {
     /// What a ledger said to a reservation.
     pub(crate) fn from_ledger(refusal: LedgerError) -> Self {
         match refusal {
-            LedgerError::Accounting(_) => Self::OtherFilter(refusal),
+            LedgerError::OtherFilter { .. } => Self::OtherFilter(refusal),
             LedgerError::Exhausted { .. } => Self::CannotPay(refusal),
             other => Self::Ledger(other),
         }

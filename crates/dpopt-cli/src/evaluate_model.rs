@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dpopt::data::formats::Format;
-use dpopt::nonconvex::Access;
 use dpopt::oracle::{EstimatorError, PrivateData};
 use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon};
 use serde::Serialize;
@@ -135,8 +134,9 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
     Interrupt::finishing()?;
     let mut curator = Curator::protected(adjacency)?;
     if let Some(ledger) = ledger {
-        let file = ledger.open(Access::FullBatch, plan.tally().spend().event())?;
-        let file = file.with_note(args.ledger.note(None)?);
+        let table = (data.public_records(), model.schema.label());
+        let spend = plan.tally().spend();
+        let (file, _) = ledger.open(spend.event(), &args.ledger, (table, None))?;
         curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
     }
     let released = planned.release(&plan, &data, (&fit, &point), (curator, None))?;

@@ -40,7 +40,7 @@ use crate::loss::{LinkArgs, LossArg};
 use crate::model::{Model, Trained};
 use crate::no_bound::NoBound;
 use crate::objective::{Before, Objective, ObjectiveArgs};
-use crate::order::OrderArgs;
+use crate::order::{OrderArgs, few_runs};
 use crate::outputs::{Outputs, json_text};
 use crate::paths::STDIN;
 use crate::population::PopulationArgs;
@@ -372,7 +372,8 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         (_, true) => Some(NoBound::MaybeRead),
         _ => None,
     };
-    for warning in chosen.warnings() {
+    let few = few_runs(data.order(), chosen.plan.access(), facts.records);
+    for warning in chosen.warnings().into_iter().chain(few) {
         warn(&warning);
         warnings.push(warning);
     }
@@ -389,13 +390,16 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     ranks::check_plan(&curator, &*chosen.plan).map_err(|error| before.told(error))?;
     let budget_file = match ledger {
         Some(ledger) => {
-            let mut file = ledger.open(chosen.plan.access(), chosen.plan.spend().event())?;
+            let table = (facts.records, source.schema.label());
+            let with = (table, args.out.as_deref());
+            let spend = chosen.plan.spend();
+            let (mut file, other) = ledger.open(spend.event(), &args.ledger, with)?;
+            warnings.extend(other);
             let path = args.ledger.path();
             if let Some(path) = path.filter(|_| start.is_some() && !args.quiet) {
                 let words = resume_in_words(path, &mut file, &*chosen.plan);
                 tell(&words.map_err(CliError::Ledger)?);
             }
-            let file = file.with_note(args.ledger.note(args.out.as_deref())?);
             curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
             path
         }

@@ -18,7 +18,7 @@ use clap::Args;
 use dpopt::certify::{TuningFailure, TuningRecords};
 use dpopt::nonconvex::{Budget, Stop};
 use dpopt::oracle::{EstimatorError, PrivateData, PublicOrder};
-use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, FilterKind, Refused};
+use dpopt::privacy::{ClipNorm, Curator, Delta, Epsilon, Refused};
 
 use crate::args;
 use crate::artefacts::{MODEL, OutDir};
@@ -197,9 +197,9 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
     let mut curator = Curator::protected(ADJACENCY)?;
     let budget_file = match ledger {
         Some(ledger) => {
-            // Of the relations of filters only this one has a cost for it.
-            let file = ledger.open_for(FilterKind::Rdp, &plan.event())?;
-            let file = file.with_note(args.ledger.note(args.out.as_deref())?);
+            let with = ((records, label), args.out.as_deref());
+            let (file, other) = ledger.open(&plan.event(), &args.ledger, with)?;
+            warnings.extend(other);
             curator = curator.with_ledger(file).map_err(CliError::Ledger)?;
             args.ledger.path()
         }

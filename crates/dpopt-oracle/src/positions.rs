@@ -1,28 +1,60 @@
-//! Which records of a body a pass reads.
+//! Places of records in their order, and rows of a body of records.
 
 use std::ops::Range;
 
 use dpopt_privacy::Sample;
+use zeroize::Zeroizing;
 
-/// Positions of the records that a pass, or a part of one, reads. They don't print.
+/// Places in the public order of all records: slices are cut and samples drawn by place.
+///
+/// A pass reads rows, and only the storage knows which row stands at a place. So places become [`Positions`] through it and in no
+/// other way: where the order is a map beside the file, a pass that leaves the map out does not compile.
+#[derive(Clone)]
+pub(crate) struct Places<'a>(Positions<'a>);
+
+impl<'a> Places<'a> {
+    /// Those of a granted release. **Secret** for a sample.
+    pub(crate) fn of(sample: &'a Sample) -> Self {
+        Self(match sample.positions() {
+            dpopt_privacy::Positions::Range(range) => {
+                Positions::Range(range.start as usize..range.end as usize)
+            }
+            dpopt_privacy::Positions::Drawn(drawn) => Positions::Listed(drawn.reveal()),
+        })
+    }
+
+    /// The same numbers as rows, of a body whose records lie in the order.
+    pub(crate) fn as_they_lie(self) -> Positions<'a> {
+        self.0
+    }
+
+    /// The rows of a body that has `row_at[k]` at place k, increasing; none for all places, which are all rows.
+    pub(crate) fn rows(&self, row_at: &[u32]) -> Option<Zeroizing<Vec<u32>>> {
+        if let Positions::Range(range) = &self.0
+            && range.len() == row_at.len()
+        {
+            return None;
+        }
+        let mut rows = Zeroizing::default();
+        self.0.copy(row_at, &mut rows, |row| row);
+        rows.sort_unstable();
+        Some(rows)
+    }
+}
+
+impl<'a> From<Positions<'a>> for Places<'a> {
+    fn from(numbers: Positions<'a>) -> Self {
+        Self(numbers)
+    }
+}
+
+/// Rows of a body of records that a pass, or a part of one, reads. They don't print.
 #[derive(Clone)]
 pub enum Positions<'a> {
     /// Neighbouring ones.
     Range(Range<usize>),
     /// Increasing ones, as a sample has them. **Secret**: they say who was drawn.
     Listed(&'a [u32]),
-}
-
-impl<'a> Positions<'a> {
-    /// Those of a granted release.
-    pub(crate) fn of(sample: &'a Sample) -> Self {
-        match sample.positions() {
-            dpopt_privacy::Positions::Range(range) => {
-                Positions::Range(range.start as usize..range.end as usize)
-            }
-            dpopt_privacy::Positions::Drawn(drawn) => Positions::Listed(drawn.reveal()),
-        }
-    }
 }
 
 impl Positions<'_> {

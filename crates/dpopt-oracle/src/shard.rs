@@ -6,7 +6,7 @@ use dpopt_privacy::Together;
 use zeroize::Zeroizing;
 
 use crate::data_error::DataError;
-use crate::positions::Positions;
+use crate::positions::{Places, Positions};
 use crate::records::Reorder;
 use crate::seeded;
 
@@ -30,18 +30,18 @@ pub(crate) enum Own {
     Listed(Vec<u32>),
 }
 
-/// What of the positions of a release is here, by the places that the records have here.
+/// What of the places of a release is here, by the places that the records have here.
 pub(crate) enum Here<'a> {
-    Same(Positions<'a>),
+    Same(Places<'a>),
     /// Of a sample. **Secret**.
     Some(Zeroizing<Vec<u32>>),
 }
 
 impl Here<'_> {
-    pub(crate) fn positions(&self) -> Positions<'_> {
+    pub(crate) fn places(&self) -> Places<'_> {
         match self {
-            Here::Same(positions) => positions.clone(),
-            Here::Some(list) => Positions::Listed(list),
+            Here::Same(places) => places.clone(),
+            Here::Some(list) => Positions::Listed(list).into(),
         }
     }
 }
@@ -99,11 +99,12 @@ impl Own {
     }
 
     /// What of these is here.
-    pub(crate) fn here<'a>(&self, positions: Positions<'a>) -> Here<'a> {
-        match positions {
+    pub(crate) fn here<'a>(&self, places: Places<'a>) -> Here<'a> {
+        match places.as_they_lie() {
             Positions::Range(range) => {
                 let start = self.below(range.start);
-                Here::Same(Positions::Range(start..self.below(range.end).max(start)))
+                let end = self.below(range.end).max(start);
+                Here::Same(Positions::Range(start..end).into())
             }
             Positions::Listed(all) => {
                 // Increasing, as both lists are.
@@ -140,8 +141,9 @@ mod tests {
             for split in &splits {
                 let mut found: Vec<usize> = Vec::new();
                 for own in split {
-                    let here = own.here(asked.clone());
-                    let slots: Vec<usize> = here.positions().iter().map(|i| own.slot(i)).collect();
+                    let here = own.here(asked.clone().into());
+                    let places = here.places().as_they_lie();
+                    let slots: Vec<usize> = places.iter().map(|i| own.slot(i)).collect();
                     assert!(slots.is_sorted());
                     found.extend(slots);
                 }

@@ -101,7 +101,7 @@ pub(crate) fn certify(
         }
     };
     let plan = plan.map_err(errors::certificate)?;
-    let mut curator = paid_by(adjacency, ledger)?;
+    let mut curator = paid_by(py, adjacency, (ledger, records))?;
     curator.reserve(&plan.spend()).map_err(errors::refused)?;
     let guarantee = curator.guarantee(delta).map_err(errors::refused)?;
     let threads = crate::train::threads(threads);

@@ -159,7 +159,7 @@ impl<'py> With for Training<'_, 'py> {
         let columns = table.columns();
         let plan = task.planned(&loss, table.rows_if_public(adjacency), columns)?;
         let data = table.protect(row_norm, adjacency, task.records)?;
-        let curator = paid_by(adjacency, self.ledger)?;
+        let curator = paid_by(py, adjacency, (self.ledger, data.public_records()))?;
         let threads = self.threads;
         let (mut outcome, curator) = watched(py, self.progress, |observer| {
             run(loss, &data, &*plan, curator, threads, observer)

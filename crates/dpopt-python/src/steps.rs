@@ -6,8 +6,8 @@ use std::sync::{Mutex, TryLockError};
 use dpopt::nonconvex::DpMfSchedule;
 use dpopt::privacy::{
     Adjacency, Body, Bound as ClipBound, ClipNorm, Curator, Event, Factors, LatticeSum,
-    Ledger as Book, MAX_RECORDS, NoiseMultiplier, OuterWork, PoolError, Refused, RowBound,
-    SamplingRate, Spend, Which,
+    MAX_RECORDS, NoiseMultiplier, OuterWork, PoolError, Refused, RowBound, SamplingRate, Spend,
+    Which,
 };
 use numpy::ndarray::Axis;
 use numpy::{Element, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
@@ -19,7 +19,7 @@ use crate::epochs::{self, Epochs, Wanted};
 use crate::errors::{self, user};
 use crate::granted::{Granted, Read};
 use crate::table::Dense;
-use crate::train::Ledger;
+use crate::train::{Ledger, paid_by};
 
 /// Equal releases of clipped sums, reserved as a whole before the first.
 #[pyclass(frozen, name = "Steps", module = "dpopt._dpopt")]
@@ -338,13 +338,8 @@ impl Steps {
             releases,
             steps,
         };
-        let mut curator = Curator::protected(adjacency)
-            .map_err(errors::refused)?
+        let mut curator = paid_by(py, adjacency, (ledger, public_records))?
             .with_threads(crate::train::threads(threads));
-        if let Some(ledger) = ledger {
-            let book = Book::open(ledger.at()).map_err(errors::ledger)?;
-            curator = curator.with_ledger(book).map_err(errors::ledger)?;
-        }
         curator
             .reserve(&Spend::Fixed(public.event()?))
             .map_err(errors::refused)?;

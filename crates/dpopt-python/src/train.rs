@@ -1,8 +1,9 @@
 //! Planning and training of models whose losses the library knows.
 
+use std::ffi::CString;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use dpopt::linalg::Row;
 use dpopt::nonconvex::{
@@ -10,8 +11,10 @@ use dpopt::nonconvex::{
     RunError, SOLVERS, Solver, Stop, TypicalConstants, auto, solver,
 };
 use dpopt::oracle::{Activation, Constants, Convexity, Glm, Head, Mlp, PrivateData, Softmax};
-use dpopt::privacy::{Adjacency, ClipNorm, Curator, FilterKind, Ledger as Book};
+use dpopt::privacy::ledger::RunNote;
+use dpopt::privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, FilterKind, Ledger as Book};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 
 use crate::accounting::{PyEvent, adjacency_of, delta_of, epsilon_of, named};
@@ -293,38 +296,44 @@ pub(crate) struct Trained<'py> {
 }
 
 /// A budget on disk that all runs on the same records share. Opened anew by each training.
+///
+/// How costs add up is its ``filter``, which it keeps: "gdp" (the default) makes Gaussian runs cost the least and refuses samples, that is
+/// ``make_private``, ``PrivateSteps(sampling_rate=)``, ``PrivateMLPClassifier`` and solvers that sample; "rdp" takes those too, and a budget
+/// pays for somewhat less; "zcdp" takes selections and no samples.
 #[pyclass(frozen, name = "Ledger", module = "dpopt")]
 pub(crate) struct Ledger {
     path: PathBuf,
 }
 
-impl Ledger {
-    pub(crate) fn at(&self) -> &Path {
-        &self.path
-    }
-}
-
 #[pymethods]
 impl Ledger {
-    /// Opens a ledger, or makes one with these terms: the total budget, and how costs add up (gdp, zcdp or rdp).
+    /// Opens a ledger, or makes one with these terms: the total budget, and how costs add up (gdp, zcdp or rdp). Where it makes one and no
+    /// filter is named, it warns of what the default refuses.
     #[new]
-    #[pyo3(signature = (path, *, epsilon=None, delta=None, adjacency=None, filter="gdp"))]
+    #[pyo3(signature = (path, *, epsilon=None, delta=None, adjacency=None, filter=None))]
     fn new(
+        py: Python<'_>,
         path: PathBuf,
         epsilon: Option<f64>,
         delta: Option<f64>,
         adjacency: Option<&str>,
-        filter: &str,
+        filter: Option<&str>,
     ) -> PyResult<Self> {
         let opened = match (epsilon, delta, adjacency) {
             (None, None, None) => Book::open(&path),
-            (Some(epsilon), Some(delta), Some(adjacency)) => Book::open_or_create(
-                &path,
-                epsilon_of(epsilon)?,
-                delta_of(delta)?,
-                adjacency_of(adjacency)?,
-                named::<FilterKind>(filter)?,
-            ),
+            (Some(epsilon), Some(delta), Some(adjacency)) => {
+                let terms = (epsilon_of(epsilon)?, delta_of(delta)?);
+                let adjacency = adjacency_of(adjacency)?;
+                let kind = match filter {
+                    Some(filter) => named(filter)?,
+                    None if path.exists() => Book::open(&path).map_err(errors::ledger)?.filter(),
+                    None => {
+                        warn_of_filter(py, FilterKind::Gdp, terms)?;
+                        FilterKind::Gdp
+                    }
+                };
+                Book::open_or_create(&path, terms.0, terms.1, adjacency, kind)
+            }
             _ => {
                 return Err(user(
                     "the terms of a ledger are epsilon, delta and adjacency: give all three, or none for one that exists",
@@ -359,6 +368,35 @@ impl Ledger {
             (slf.get().path.clone(),),
         )
     }
+}
+
+/// What the filter that nobody named will refuse, and what the other costs.
+fn warn_of_filter(
+    py: Python<'_>,
+    kind: FilterKind,
+    (epsilon, delta): (Epsilon, Delta),
+) -> PyResult<()> {
+    let other = FilterKind::Rdp;
+    // Rounded down, so that a run of what is shown fits.
+    let largest = |of: FilterKind| {
+        let largest = of.largest_run(epsilon, delta).map_err(errors::accounting)?;
+        Ok::<_, PyErr>((largest * 1e4).floor() / 1e4)
+    };
+    let message = format!(
+        "a ledger keeps its filter, and filter=\"{kind}\" is the default: {}. Its largest run on all records has epsilon {}. With \
+         filter=\"{other}\" that is {}: {}. Name the filter to choose",
+        kind.scope(),
+        largest(kind)?,
+        largest(other)?,
+        other.scope(),
+    );
+    warn(py, &message)
+}
+
+/// A `UserWarning` at the caller's line.
+fn warn(py: Python<'_>, message: &str) -> PyResult<()> {
+    let message = CString::new(message).map_err(user)?;
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &message, 1)
 }
 
 /// Names of the solvers that a task may ask for.
@@ -406,7 +444,7 @@ pub(crate) fn train<'py>(
     if let Some(bound) = checked.label_bound {
         data = data.with_label_bound(bound);
     }
-    let curator = paid_by(adjacency, ledger)?;
+    let curator = paid_by(py, adjacency, (ledger, data.public_records()))?;
     let threads = self::threads(threads);
     let start = match &checked.model {
         Model::Perceptron(mlp, _) => Some(mlp.start(task.row_norm, task.seed)),
@@ -420,13 +458,22 @@ pub(crate) fn train<'py>(
     Trained::new(py, (&*plan, reason), ended, &budget)
 }
 
-/// A curator with entropy of its own, and the ledger that pays.
-pub(crate) fn paid_by(adjacency: Adjacency, ledger: Option<&Ledger>) -> PyResult<Curator> {
+/// A curator with entropy of its own, and the ledger that pays for a run on so many records, which is warned of where the last was on others.
+pub(crate) fn paid_by(
+    py: Python<'_>,
+    adjacency: Adjacency,
+    (ledger, records): (Option<&Ledger>, u64),
+) -> PyResult<Curator> {
     let curator = Curator::protected(adjacency).map_err(errors::refused)?;
     let Some(ledger) = ledger else {
         return Ok(curator);
     };
     let book = Book::open(&ledger.path).map_err(errors::ledger)?;
+    let note = RunNote::new().with_records(records);
+    for other in book.other_table(&note) {
+        warn(py, &other.to_string())?;
+    }
+    let book = book.with_note(note);
     curator.with_ledger(book).map_err(errors::ledger)
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import warnings
 
 import dpopt
 import numpy as np
@@ -236,6 +237,44 @@ def test_a_ledger_pays_until_it_is_used_up(tmp_path):
         dpopt.Ledger(path, epsilon=1.5)
     with pytest.raises(dpopt.BudgetError):
         dpopt.Ledger(tmp_path / "none.jsonl")
+
+
+def test_a_ledger_says_what_its_filter_refuses(tmp_path):
+    terms = dict(epsilon=2.0, delta=1e-5, adjacency="replace-one")
+    with pytest.warns(UserWarning, match='refuses samples.*filter="rdp"'):
+        ledger = dpopt.Ledger(tmp_path / "default.jsonl", **terms)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # It is there, with a filter that was chosen or accepted.
+        dpopt.Ledger(tmp_path / "default.jsonl", **terms)
+        sampled = dpopt.Ledger(tmp_path / "rdp.jsonl", **terms, filter="rdp")
+        dpopt.Ledger(tmp_path / "rdp.jsonl", **terms)
+    rows, labels = records(n=500)
+    of = dict(epsilon=0.5, delta=1e-6, adjacency="replace-one")
+    steps = lambda ledger: dpopt.PrivateSteps(records=500, dim=2, clip=1.0, steps=3, sampling_rate=0.1, **of, ledger=ledger)  # noqa: E731
+    perceptron = PrivateMLPClassifier(**of, **UNIT, classes=[0, 1], max_steps=3, ledger=ledger)
+    for run in (lambda: steps(ledger), lambda: perceptron.fit(rows, labels)):
+        with pytest.raises(dpopt.BudgetError, match="filter rdp takes it"):
+            run()
+    assert spent(ledger)["runs"] == []
+    steps(sampled).settle()
+
+
+def test_a_run_on_another_number_of_records_is_warned_of(tmp_path):
+    ledger = dpopt.Ledger(tmp_path / "ledger.jsonl", epsilon=2.0, delta=1e-5, adjacency="replace-one", filter="gdp")
+    model = PrivateClassifier(epsilon=0.2, delta=1e-6, **UNIT, classes=[0, 1], max_steps=3, ledger=ledger)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(*records(n=500))
+        model.fit(*records(n=500))
+    with pytest.warns(UserWarning, match="run 1 of this ledger was on 500 records, and this run is on 400"):
+        model.fit(*records(n=400))
+    assert [run["records"] for run in spent(ledger)["runs"]] == [500, 500, 400]
+    with warnings.catch_warnings(), pytest.raises(UserWarning):
+        warnings.simplefilter("error")
+        model.fit(*records(n=300))
+    # It came before anything was charged.
+    assert len(spent(ledger)["runs"]) == 3
 
 
 def test_a_model_that_is_paid_is_not_lost_with_its_ledger(tmp_path):

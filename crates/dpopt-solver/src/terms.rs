@@ -59,6 +59,23 @@ pub enum Access {
     },
 }
 
+impl Access {
+    /// Records of the shortest slice that a release is on; none where no release is on a slice.
+    #[must_use]
+    pub fn shortest_slice(self) -> Option<u64> {
+        match self {
+            Self::SinglePass { anchor, variation } => Some(anchor.min(variation)),
+            Self::Epochs { batch } => Some(batch),
+            Self::SampledEpochs { slice, .. } | Self::AllocatedEpochs { slice, .. } => Some(slice),
+            Self::FullBatch
+            | Self::Poisson(_)
+            | Self::Truncated { .. }
+            | Self::Allocated { .. }
+            | Self::FixedSize(_) => None,
+        }
+    }
+}
+
 /// What a plan releases if each release is a fresh gradient in the space of the result, with noise of its own: then means of
 /// releases have a certificate that costs nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

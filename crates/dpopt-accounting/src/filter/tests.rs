@@ -138,3 +138,75 @@ fn an_odometer_never_reads_less_than_the_fixed_schedule() {
         assert!(odometer.spend(&one, Adjacency::ReplaceOne).is_err());
     }
 }
+
+/// Which filters have a cost for which releases, and that their words say so.
+#[test]
+fn scopes_are_what_filters_account() {
+    use FilterKind::{Gdp, Rdp, Zcdp};
+    let rate = SamplingRate::new(0.01).unwrap();
+    let z = NoiseMultiplier::new(2.0).unwrap();
+    let boxed = || Box::new(gaussian(2.0));
+    let of_slices = |event| Event::ParallelComposed {
+        events: vec![event],
+    };
+    for (event, takers, word) in [
+        (gaussian(2.0), &[Gdp, Zcdp, Rdp][..], "Gaussian noise"),
+        (of_slices(gaussian(2.0)), &[Gdp, Zcdp, Rdp], "slices"),
+        (
+            Event::ExponentialMechanism {
+                epsilon: Epsilon::new(0.1).unwrap(),
+            },
+            &[Zcdp, Rdp],
+            "selections",
+        ),
+        (gaussian(2.0).poisson_sampled(rate), &[Rdp], "samples"),
+        (of_slices(gaussian(2.0).poisson_sampled(rate)), &[Rdp], "samples"),
+        (
+            Event::SampledWithoutReplacement {
+                source_dataset_size: 100,
+                sample_size: 10,
+                event: boxed(),
+            },
+            &[Rdp],
+            "samples",
+        ),
+        (
+            Event::RandomAllocation {
+                num_steps: 10,
+                num_participations: 1,
+                event: boxed(),
+            },
+            &[],
+            "allocations",
+        ),
+        (
+            Event::TruncatedSubsampledGaussian {
+                dataset_size: 100,
+                sampling_probability: rate,
+                truncated_batch_size: 2,
+                noise_multiplier: z,
+            },
+            &[],
+            "truncated batches",
+        ),
+    ] {
+        for kind in FilterKind::ALL {
+            let takes = takers.contains(&kind);
+            assert_eq!(kind.accounts(&event, Adjacency::ReplaceOne), takes, "{kind} {event}");
+            let (taken, refused) = kind.scope().split_once(" refuses ").unwrap();
+            // What is named among what is refused is refused; nothing that is refused stands among what is taken.
+            assert!(!(takes && refused.contains(word)), "{kind} {event}");
+            assert!(takes || !taken.contains(word), "{kind} {event}");
+        }
+    }
+}
+
+/// The largest run of a budget in the Gaussian measure is the budget, and less in the others.
+#[test]
+fn the_largest_run_is_no_more_than_the_budget() {
+    let (epsilon, delta) = target();
+    let of = |kind: FilterKind| kind.largest_run(epsilon, delta).unwrap();
+    let [gdp, zcdp, rdp] = FilterKind::ALL.map(of);
+    assert!((gdp - 1.0).abs() < 1e-6 && rdp < zcdp && zcdp < gdp, "{gdp} {zcdp} {rdp}");
+    assert!(rdp > 0.8, "{rdp}");
+}

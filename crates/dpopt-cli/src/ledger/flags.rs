@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use dpopt::nonconvex::{Access, Plan};
+use dpopt::data::tabular::Label;
+use dpopt::nonconvex::Plan;
 use dpopt::privacy::ledger::{LedgerReport, RunNote, RunNoteError, RunState};
 use dpopt::privacy::{
-    Adjacency, Checkpoint, Delta, Epsilon, Event, FilterKind, Ledger, LedgerError,
+    AccountingError, Adjacency, Checkpoint, Delta, Epsilon, Event, FilterKind, Ledger, LedgerError,
 };
 
 use crate::args;
@@ -14,6 +15,7 @@ use crate::artefacts::{folder_of, probe};
 use crate::error::CliError;
 use crate::paths::end_of_links;
 use crate::statement::scientific;
+use crate::tell::{tell, warn};
 
 /// Flags of a shared budget.
 #[derive(Debug, Args)]
@@ -86,10 +88,12 @@ impl LedgerArgs {
     }
 
     /// What the ledger keeps about the run, for people: the command line as given, the file of the
-    /// model, where there is a folder for it, and the date.
-    pub(crate) fn note(&self, out: Option<&Path>) -> Result<RunNote, CliError> {
+    /// model, where there is a folder for it, the date, the public number of records and the label.
+    fn note(&self, (records, label): Table<'_>, out: Option<&Path>) -> Result<RunNote, CliError> {
         let problem = |error: RunNoteError| CliError::flag("--ledger", error.to_string());
-        let mut note = RunNote::new();
+        let label = shortened(&printable(&label.column), RunNote::MAX_LABEL);
+        let note = RunNote::new().with_records(records);
+        let mut note = note.with_label(label).map_err(problem)?;
         if !self.no_command_line {
             note = note.with_command(own_command_line()).map_err(problem)?;
         }
@@ -157,6 +161,9 @@ fn shortened(text: &str, bytes: usize) -> String {
     }
     text[..end].to_owned() + MORE
 }
+
+/// What is public of the table of a run: the number of records, and the label.
+pub(crate) type Table<'a> = (u64, &'a Label);
 
 /// A shared ledger that can be opened.
 pub(crate) enum Shared {
@@ -246,21 +253,16 @@ impl Shared {
         Ok(Self::Open(Box::new(file)))
     }
 
-    /// The ledger, created if need be and if it could pay for `event`, whose releases read records so.
-    pub(crate) fn open(self, access: Access, event: &Event) -> Result<Ledger, CliError> {
-        let default = match access {
-            Access::Poisson(_) | Access::FixedSize(_) | Access::SampledEpochs { .. } => {
-                FilterKind::Rdp
-            }
-            _ => FilterKind::Gdp,
-        };
-        self.open_for(default, event)
-    }
-
-    /// As that, with this filter where none is asked for.
-    pub(crate) fn open_for(self, default: FilterKind, event: &Event) -> Result<Ledger, CliError> {
-        match self {
-            Self::Open(file) => Ok(*file),
+    /// The ledger, created if need be and if it could pay for `event`, with a note of a run on this table; and what is to be warned of.
+    pub(crate) fn open(
+        self,
+        event: &Event,
+        args: &LedgerArgs,
+        (of, out): (Table<'_>, Option<&Path>),
+    ) -> Result<(Ledger, Vec<String>), CliError> {
+        let note = args.note(of, out)?;
+        let ledger = match self {
+            Self::Open(file) => *file,
             Self::New {
                 path,
                 epsilon,
@@ -268,14 +270,51 @@ impl Shared {
                 adjacency,
                 filter,
             } => {
-                let filter = filter.unwrap_or(default);
-                Ledger::could_pay(epsilon, delta, adjacency, filter, event)
+                let default = match FilterKind::Gdp.accounts(event, adjacency) {
+                    true => FilterKind::Gdp,
+                    false => FilterKind::Rdp,
+                };
+                let kind = filter.unwrap_or(default);
+                Ledger::could_pay(epsilon, delta, adjacency, kind, event)
                     .map_err(CliError::from_ledger)?;
-                Ledger::open_or_create(&path, epsilon, delta, adjacency, filter)
-                    .map_err(CliError::Ledger)
+                let ledger = Ledger::open_or_create(&path, epsilon, delta, adjacency, kind)
+                    .map_err(CliError::Ledger)?;
+                if filter.is_none() {
+                    tell(&created_in_words(&path, kind, (epsilon, delta))?);
+                }
+                ledger
             }
-        }
+        };
+        let warnings = ledger.other_table(&note);
+        let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+        warnings.iter().for_each(|warning| warn(warning));
+        Ok((ledger.with_note(note), warnings))
     }
+}
+
+/// What the filter of a new ledger takes and refuses, and what another would.
+fn created_in_words(
+    path: &Path,
+    kind: FilterKind,
+    (epsilon, delta): (Epsilon, Delta),
+) -> Result<String, AccountingError> {
+    let other = match kind {
+        FilterKind::Gdp => FilterKind::Rdp,
+        _ => FilterKind::Gdp,
+    };
+    // Rounded down, so that a run of what is shown fits.
+    let largest = |of: FilterKind| -> Result<f64, AccountingError> {
+        Ok((of.largest_run(epsilon, delta)? * 1e4).floor() / 1e4)
+    };
+    Ok(format!(
+        "{}: created with filter {kind}, and keeps it: {}. Its largest run on all records has epsilon {}. With --budget-filter {other}, \
+         at the creation alone, that would be {}: {}",
+        path.display(),
+        kind.scope(),
+        largest(kind)?,
+        largest(other)?,
+        other.scope(),
+    ))
 }
 
 /// What a budget has left, in words.

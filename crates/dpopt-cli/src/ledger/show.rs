@@ -36,6 +36,12 @@ pub(super) fn table(path: &Path, report: &LedgerReport) -> String {
         let _ = writeln!(text, "  date: {}", recorded(&run.date));
         let _ = writeln!(
             text,
+            "  records: {}, label: {}",
+            recorded(&run.records.map(|records| records.to_string())),
+            recorded(&run.label)
+        );
+        let _ = writeln!(
+            text,
             "  epsilon at delta {}: {} alone, {} with the runs before it",
             scientific(report.delta),
             rounded_up(run.epsilon),

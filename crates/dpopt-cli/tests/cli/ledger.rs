@@ -1,6 +1,6 @@
 //! Several runs on one budget.
 
-use crate::support::Place;
+use crate::support::{Place, rows, stderr, table};
 
 const SHARED: &str = "--ledger l.json --budget 2 --budget-delta 1e-5 --delta 1e-5";
 
@@ -210,6 +210,76 @@ fn sampled_runs_get_a_renyi_filter() {
     assert!(after["epsilon_left"].as_f64().unwrap() > 0.0);
     place.train("--ledger l.json --epsilon 0.5 --delta 1e-5");
     assert_eq!(runs(&left(&place)), 2);
+}
+
+/// At its creation a ledger says what it will refuse, and a refusal which filter takes the run; what no filter takes it does not promise.
+#[test]
+fn a_filter_says_what_it_refuses_and_which_other_takes_it() {
+    let place = Place::new();
+    let train = "train --data t.csv --schema s.toml --json";
+    let said = |flags: &str| {
+        let output = place.run(&format!("{train} {flags}"));
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let terms = "--budget 2 --budget-delta 1e-5 --delta 1e-5 --epsilon 0.5 --max-steps 20";
+    let created = said(&format!("--ledger l.json {terms}"));
+    for words in ["created with filter gdp", "refuses samples", "--budget-filter rdp"] {
+        assert!(created.contains(words), "{words}: {created}");
+    }
+    let created = said(&format!("--ledger r.json {terms} --solver dp-sgd"));
+    assert!(created.contains("created with filter rdp"), "{created}");
+    // Said once, and not to who has named it.
+    let later = said("--ledger l.json --epsilon 0.1 --delta 1e-5 --max-steps 20");
+    let named = said(&format!("--ledger n.json {terms} --budget-filter gdp"));
+    assert!(!later.contains("created with") && !named.contains("created with"));
+
+    let sampled = format!("{train} --out o --delta 1e-5 --epsilon 0.1 --solver dp-sgd");
+    let remedy = ["filter rdp takes it", "--budget-filter", "nothing charged"];
+    place.fails(&format!("{sampled} --ledger l.json"), 2, &remedy);
+    let new = "--ledger new.json --budget 2 --budget-delta 1e-5";
+    for batches in ["--batches allocation", "--largest-batch 400"] {
+        for ledger in ["--ledger l.json", new] {
+            let flags = format!("{sampled} {ledger} {batches} --max-steps 20");
+            place.fails(&flags, 2, &["--ledger", "no other filter has one"]);
+        }
+    }
+}
+
+/// The number of records and the label are public: a run that differs from the last in one of them says so before it is paid for.
+#[test]
+fn another_table_on_the_same_ledger_is_warned_of() {
+    let place = Place::new();
+    let train = |flags: &str| {
+        let json = place.train(&format!("{flags} --delta 1e-5 --epsilon 0.2 --max-steps 20"));
+        json["warnings"].to_string()
+    };
+    let first = train("--ledger l.json --budget 2 --budget-delta 1e-5");
+    let again = train("--ledger l.json");
+    assert!(!first.contains("ledger") && !again.contains("ledger"), "{again}");
+    assert_eq!(left(&place)["runs"][0]["records"], 400);
+    assert_eq!(left(&place)["runs"][0]["label"], "y");
+    let shown = place.ok("ledger show l.json");
+    assert!(shown.contains("records: 400, label: y"), "{shown}");
+
+    place.put("t.csv", &place.read("test.csv"));
+    let fewer = train("--ledger l.json");
+    for words in ["run 1", "400 records", "on 120"] {
+        assert!(fewer.contains(words), "{words}: {fewer}");
+    }
+    place.put("t.csv", &place.read("t.csv").replacen("x,c,y", "x,c,z", 1));
+    place.schema_with("column = \"y\"", "column = \"z\"");
+    let other = train("--ledger l.json");
+    assert!(other.contains("run 2") && !other.contains("records and"), "{other}");
+    place.train("--out m --epsilon 0.2 --delta 1e-5 --loss welsch --max-steps 20");
+    place.put("t.csv", &table(&rows(200)).replacen("x,c,y", "x,c,z", 1));
+    let on = "--model m/model.json --data t.csv --epsilon 0.2 --delta 1e-5 --ledger l.json";
+    for command in ["certify", "evaluate"] {
+        let output = place.run(&format!("{command} {on}"));
+        let said = stderr(&output);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.contains("on 200"), command == "certify", "{said}");
+    }
 }
 
 #[test]

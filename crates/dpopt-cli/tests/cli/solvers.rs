@@ -3,7 +3,7 @@
 use dpopt::nonconvex::{SOLVERS, Solver};
 use serde_json::Value;
 
-use crate::support::{Place, stderr};
+use crate::support::{Place, rows, stderr, table};
 
 fn plan(place: &Place, flags: &str) -> Value {
     serde_json::from_str(&place.ok(&format!("plan {flags} --json"))).unwrap()
@@ -385,6 +385,25 @@ fn records_in_a_file_are_not_read_one_by_one_or_projected() {
     // The others read them where they are.
     let output = place.run(&format!("{train} --solver recursive-gd --radius 1"));
     assert!(output.status.success(), "{}", stderr(&output));
+}
+
+/// A slice of a file comes from few places of it where it is not much longer than the runs that stay together: public numbers tell.
+#[test]
+fn slices_of_few_runs_of_a_file_are_warned_of() {
+    let place = Place::new();
+    place.put("t.csv", &table(&rows(3000)));
+    place.ok("convert t.csv --schema s.toml --out t.dpr");
+    let said = |flags: &str| {
+        let flags = format!("train {flags} --epsilon 8 --delta 1e-5 --json");
+        let json: serde_json::Value = serde_json::from_str(&place.ok(&flags)).unwrap();
+        json["warnings"].to_string().contains("runs of 1024 neighbours")
+    };
+    for solver in ["--solver dp-mf", "--solver dp-mf-sampled"] {
+        assert!(said(&format!("--data t.dpr {solver}")));
+        assert!(!said(&format!("--data t.dpr {solver} --order-seed none")));
+        assert!(!said(&format!("--data t.csv --schema s.toml {solver}")));
+    }
+    assert!(!said("--data t.dpr --solver noisy-gd"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use dpopt_privacy::{Curator, ExchangeError, MAX_RECORDS, Refused, Together};
 use super::PrivateData;
 use crate::data_error::DataError;
 use crate::oracle::OracleFacts;
-use crate::positions::Positions;
+use crate::positions::Places;
 use crate::records::Records;
 use crate::shard::{Here, Own, Shard};
 
@@ -103,11 +103,11 @@ impl<R: Records> PrivateData<R> {
         }
     }
 
-    /// What of the positions of a release is here.
-    pub(crate) fn here_of<'p>(&self, positions: Positions<'p>) -> Here<'p> {
+    /// What of the places of a release is here.
+    pub(crate) fn here_of<'p>(&self, places: Places<'p>) -> Here<'p> {
         match &self.shard {
-            Some(shard) => shard.own.here(positions),
-            None => Here::Same(positions),
+            Some(shard) => shard.own.here(places),
+            None => Here::Same(places),
         }
     }
 

@@ -6,6 +6,8 @@
 
 mod ordered;
 mod pass;
+#[cfg(test)]
+mod places_tests;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -15,7 +17,7 @@ use dpopt_privacy::{ClipNorm, LatticeSum};
 
 use crate::data_error::DataError;
 use crate::error::AskError;
-use crate::positions::Positions;
+use crate::positions::{Places, Positions};
 use crate::records::Examples;
 
 use ordered::Ordered;
@@ -34,7 +36,7 @@ pub(crate) trait Stored<R>: Send + Sync {
     /// The first of these records is at this position among those of all ranks.
     fn place_from(&mut self, first: usize);
 
-    /// The sum of what `add` adds for the records at `positions`. `face` has the public bounds and no records; so many
+    /// The sum of what `add` adds for the records at `places`. `face` has the public bounds and no records; so many
     /// `threads` compute, and as many read ahead of them.
     ///
     /// # Errors
@@ -42,7 +44,7 @@ pub(crate) trait Stored<R>: Send + Sync {
     fn pass(
         &self,
         face: &R,
-        positions: &Positions<'_>,
+        places: Places<'_>,
         empty: &(dyn Fn() -> LatticeSum + Sync),
         threads: usize,
         add: &AddPart<'_, R>,
@@ -65,14 +67,17 @@ impl<S: Blocks> Stored<Examples> for S {
     fn pass(
         &self,
         face: &Examples,
-        positions: &Positions<'_>,
+        places: Places<'_>,
         empty: &(dyn Fn() -> LatticeSum + Sync),
         threads: usize,
         add: &AddPart<'_, Examples>,
     ) -> Result<LatticeSum, AskError> {
-        let rows = self.rows_at(positions);
-        let positions = rows.as_deref().map_or(positions.clone(), Positions::Listed);
-        pass::pass(self, face, &positions, empty, threads, add)
+        let listed = self.rows_at(&places);
+        let rows = match &listed {
+            Some(rows) => Positions::Listed(rows),
+            None => places.as_they_lie(),
+        };
+        pass::pass(self, face, &rows, empty, threads, add)
     }
 }
 

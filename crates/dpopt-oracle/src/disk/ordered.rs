@@ -3,17 +3,18 @@
 use std::ops::Range;
 
 use dpopt_linalg::Wanted;
+use zeroize::Zeroizing;
 
 use super::source::{Blocks, ReadBlock, Rows};
 use crate::error::AskError;
-use crate::positions::Positions;
+use crate::positions::Places;
 use crate::records::{Examples, Slots};
 use crate::seeded;
 
-/// Rows of a file, and the order that positions are in.
+/// Rows of a file, and the order that places are in.
 ///
-/// A pass reads the rows of a slice where they lie, in the order of the file: sums do not depend on it. What goes by position goes by that in
-/// the order.
+/// A pass reads the rows at the places of a slice or a sample where they lie, in the order of the file: sums do not depend on it. What goes by
+/// position goes by that in the order.
 pub(super) struct Ordered {
     pub(super) rows: Rows,
     /// None: that of the file.
@@ -66,17 +67,8 @@ impl Blocks for Ordered {
         self.first = first;
     }
 
-    /// None for all of them, and for a sample: which records are drawn does not depend on how they are numbered.
-    fn rows_at(&self, positions: &Positions<'_>) -> Option<Vec<u32>> {
-        let (order, range) = match (&self.order, positions) {
-            (Some(order), Positions::Range(range)) if range.len() < order.row_at.len() => {
-                (order, range.clone())
-            }
-            _ => return None,
-        };
-        let mut rows = order.row_at[range].to_vec();
-        rows.sort_unstable();
-        Some(rows)
+    fn rows_at(&self, places: &Places<'_>) -> Option<Zeroizing<Vec<u32>>> {
+        places.rows(&self.order.as_ref()?.row_at)
     }
 
     fn unchanged(&self) -> Result<(), AskError> {

@@ -23,20 +23,20 @@ pub(crate) type AddPart<'a, R> = dyn Fn(&R, Positions<'_>, &mut LatticeSum) + Sy
 /// Blocks in memory for each thread that computes.
 pub(super) const BUFFERS: usize = 2;
 
-/// The sum of what `add` adds for the records at `positions`, to what `empty` makes.
+/// The sum of what `add` adds for the records in `rows`, to what `empty` makes.
 ///
 /// A file that was changed, and a block that can't be read, end the pass: nothing of the sum is left then. The file is
 /// looked at before the first block and after the last.
 pub(super) fn pass<S: Blocks>(
     source: &S,
     face: &Examples,
-    positions: &Positions<'_>,
+    rows: &Positions<'_>,
     empty: &(dyn Fn() -> LatticeSum + Sync),
     threads: usize,
     add: &AddPart<'_, Examples>,
 ) -> Result<LatticeSum, AskError> {
     source.unchanged()?;
-    let queue = Queue::new(source, positions);
+    let queue = Queue::new(source, rows);
     let work = || work(source, face, &queue, empty, add);
     let parts = thread::scope(|scope| {
         let work = &work;
@@ -67,14 +67,14 @@ pub(super) fn pass<S: Blocks>(
 /// Which block is to be read next.
 struct Queue<'a, S> {
     source: &'a S,
-    positions: &'a Positions<'a>,
+    rows: &'a Positions<'a>,
     next: AtomicUsize,
     failed: AtomicBool,
 }
 
 impl<'a, S: Blocks> Queue<'a, S> {
-    fn new(source: &'a S, positions: &'a Positions<'a>) -> Self {
-        let first = match positions {
+    fn new(source: &'a S, rows: &'a Positions<'a>) -> Self {
+        let first = match rows {
             Positions::Range(range) => range.start,
             Positions::Listed(list) => list.first().map_or(0, |&row| row as usize),
         };
@@ -90,7 +90,7 @@ impl<'a, S: Blocks> Queue<'a, S> {
         }
         Self {
             source,
-            positions,
+            rows,
             next: AtomicUsize::new(low),
             failed: AtomicBool::new(false),
         }
@@ -110,15 +110,15 @@ impl<'a, S: Blocks> Queue<'a, S> {
         }
     }
 
-    fn wanted(&self, rows: Range<usize>) -> Wanted<'a> {
-        match self.positions {
+    fn wanted(&self, block: Range<usize>) -> Wanted<'a> {
+        match self.rows {
             Positions::Range(range) => {
-                let start = range.start.max(rows.start);
-                Wanted::Range(start..range.end.min(rows.end).max(start))
+                let start = range.start.max(block.start);
+                Wanted::Range(start..range.end.min(block.end).max(start))
             }
             Positions::Listed(list) => {
                 let before = |end: usize| list.partition_point(|&row| (row as usize) < end);
-                Wanted::Listed(&list[before(rows.start)..before(rows.end)])
+                Wanted::Listed(&list[before(block.start)..before(block.end)])
             }
         }
     }

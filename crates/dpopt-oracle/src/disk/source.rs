@@ -6,9 +6,10 @@ use std::ops::Range;
 use dpopt_linalg::{
     Design, DesignFile, DesignFileError, RowFile, RowFileError, RowFileProblem, RowReader, Wanted,
 };
+use zeroize::Zeroizing;
 
 use crate::error::AskError;
-use crate::positions::Positions;
+use crate::positions::Places;
 use crate::records::{Examples, Slots};
 
 /// Neighbours in a run of sparse rows: a block's worth of some 30 entries each. A choice.
@@ -31,8 +32,8 @@ pub(crate) trait Blocks: Send + Sync {
     /// What goes by position goes by that of all ranks: the first row's is this.
     fn place_from(&mut self, first: usize);
 
-    /// The rows at these positions, increasing, where they are not the rows of these numbers.
-    fn rows_at(&self, positions: &Positions<'_>) -> Option<Vec<u32>>;
+    /// The rows at these places, increasing; none where they are the rows of these numbers. **Secret** for a sample.
+    fn rows_at(&self, places: &Places<'_>) -> Option<Zeroizing<Vec<u32>>>;
 
     /// Refuses a file that was changed after it was opened, as far as that can be seen.
     fn unchanged(&self) -> Result<(), AskError>;

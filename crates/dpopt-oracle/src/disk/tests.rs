@@ -11,6 +11,7 @@ use dpopt_linalg::{Design, Wanted};
 use dpopt_privacy::{
     Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
 };
+use zeroize::Zeroizing;
 
 use super::source::{Blocks, ReadBlock};
 use super::{Stored, pass};
@@ -18,7 +19,7 @@ use crate::data::PrivateData;
 use crate::error::AskError;
 use crate::loss::Glm;
 use crate::oracle::PrivateMean;
-use crate::positions::Positions;
+use crate::positions::Places;
 use crate::query::Linear;
 use crate::records::{Examples, Slots};
 
@@ -63,7 +64,7 @@ impl Blocks for &'static Medium {
 
     fn place_from(&mut self, _: usize) {}
 
-    fn rows_at(&self, _: &Positions<'_>) -> Option<Vec<u32>> {
+    fn rows_at(&self, _: &Places<'_>) -> Option<Zeroizing<Vec<u32>>> {
         None
     }
 

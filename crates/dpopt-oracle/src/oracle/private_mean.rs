@@ -17,7 +17,7 @@ use crate::error::{AskError, EstimatorError};
 use crate::loss::{Constants, Differentiable, Loss, TwiceDifferentiable};
 use crate::pass::clipped_pass;
 use crate::placed::placed_pass;
-use crate::positions::Positions;
+use crate::positions::{Places, Positions};
 use crate::query::{
     ChainProduct, HessianMatrix, HessianVector, Linear, Query, RowAverage, Slopes, Value,
     ValueChange,
@@ -502,8 +502,8 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         self.data.check_curator(self.books.curator())?;
         let (loss, records) = (&self.loss, self.data.records());
         let nominal = sample.denominator();
-        let here = self.data.here_of(Positions::of(sample));
-        let positions = here.positions();
+        let here = self.data.here_of(Places::of(sample));
+        let places = here.places();
         let stored = self.data.stored();
         // Blocks read from a file are not blocks of fixed positions, and one that ends in the middle of a rank is two.
         let whole = stored.is_none() && self.data.shard().is_none();
@@ -516,8 +516,9 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let cut = Cut::new(&self.threads, nominal, work, none.bound().dim());
         if let Some(stored) = stored {
             let add = |part: &_, at: Positions<'_>, sum: &mut _| query.add(loss, part, at, sum);
-            return stored.pass(records, &positions, empty, cut.workers, &add);
+            return stored.pass(records, places, empty, cut.workers, &add);
         }
+        let positions = places.as_they_lie();
         let add = &|at: Positions<'_>, sum: &mut _| query.add(loss, records, at, sum);
         let threads = &self.threads;
         let sum = match none.blocks() {

@@ -20,7 +20,7 @@ use crate::data::PrivateData;
 use crate::error::{AskError, EstimatorError, PassError};
 use crate::loss::{ConvexSmooth, guarded};
 use crate::oracle::{Answer, Books, Mean, Offers, Oracle, OracleFacts, Pass, Question};
-use crate::positions::Positions;
+use crate::positions::Places;
 use crate::records::Records;
 use weights::{influence, shares};
 
@@ -213,16 +213,17 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         pass: &Pass<'_>,
         terms: &Terms,
         start: &[f64],
-        positions: Positions<'_>,
+        places: Places<'_>,
     ) -> Result<Vec<f64>, AskError> {
         let (mut point, mut average) = (start.to_vec(), start.to_vec());
         match self.data.shard() {
             Some(shard) => {
-                let with = (pass, terms, positions);
+                let with = (pass, terms, places);
                 self.walk_over_ranks(shard, with, (&mut point, &mut average))?;
             }
             None => {
-                let all = positions.iter().zip(&terms.shares);
+                let rows = places.as_they_lie();
+                let all = rows.iter().zip(&terms.shares);
                 self.steps(pass, terms, all, (&mut point, &mut average));
             }
         }
@@ -303,7 +304,7 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
         let next = Which::Next(pass.records);
         let curator = self.books.curator_mut();
         let ticket = curator.grant_claimed(next, body, &terms.claim, noise_multiplier)?;
-        let moved = self.walk(pass, &terms, &start, Positions::of(ticket.sample()))?;
+        let moved = self.walk(pass, &terms, &start, Places::of(ticket.sample()))?;
         let mut released = self.books.curator_mut().redeem_claimed(ticket, &moved)?;
         for (released, start) in released.iter_mut().zip(&start) {
             *released += start;

@@ -6,7 +6,7 @@ use super::{OutputPerturbed, Terms};
 use crate::error::AskError;
 use crate::loss::ConvexSmooth;
 use crate::oracle::Pass;
-use crate::positions::Positions;
+use crate::positions::{Places, Positions};
 use crate::shard::{Own, Shard};
 
 impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
@@ -17,12 +17,12 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
     pub(super) fn walk_over_ranks(
         &self,
         shard: &Shard,
-        (pass, terms, positions): (&Pass<'_>, &Terms, Positions<'_>),
+        (pass, terms, places): (&Pass<'_>, &Terms, Places<'_>),
         (point, average): (&mut Vec<f64>, &mut Vec<f64>),
     ) -> Result<(), AskError> {
         let trusting = shard.together.trusting("a pass over single records");
         trusting.map_err(dpopt_privacy::Refused::from)?;
-        let Positions::Range(range) = positions else {
+        let Positions::Range(range) = places.as_they_lie() else {
             return Ok(());
         };
         let mut at = range.start;
@@ -42,9 +42,9 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
             };
             let end = at + run as usize;
             if rank == shard.together.rank() {
-                let here = shard.own.here(Positions::Range(at..end));
+                let here = shard.own.here(Positions::Range(at..end).into());
                 let shares = terms.shares.iter().skip(at - range.start);
-                let over = here.positions();
+                let over = here.places().as_they_lie();
                 self.steps(pass, terms, over.iter().zip(shares), (point, average));
             }
             let mut words: Zeroizing<Vec<u64>> = Zeroizing::new(

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::loss::{ConvexGlm, Differentiable, Glm, Loss, Scale};
+use crate::positions::Positions;
 use crate::records::{Example, Examples};
 use dpopt_linalg::{Design, distance};
 use dpopt_privacy::{Delta, Event, Refused, Spend};
@@ -47,7 +48,7 @@ fn output<L: ConvexSmooth<Records = Examples> + Copy>(
     let data = data(rows, adjacency);
     let perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
     let terms = perturbed.terms(pass).unwrap();
-    let first = Positions::Range(0..pass.records as usize);
+    let first = Positions::Range(0..pass.records as usize).into();
     let moved = perturbed.walk(pass, &terms, pass.start, first).unwrap();
     (moved, terms.claim.sensitivity())
 }
@@ -194,7 +195,7 @@ fn long_points_move_by_no_more_than_claimed() {
         let data = PrivateData::made_up(design, labels, one, adjacency, None).unwrap();
         let perturbed = OutputPerturbed::new(&data, loss, curator(adjacency)).unwrap();
         let terms = perturbed.terms(pass).unwrap();
-        let first = Positions::Range(0..pass.records as usize);
+        let first = Positions::Range(0..pass.records as usize).into();
         let moved = perturbed.walk(pass, &terms, pass.start, first).unwrap();
         (moved, terms.claim.sensitivity())
     };

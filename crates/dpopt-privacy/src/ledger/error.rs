@@ -189,9 +189,23 @@ pub enum LedgerError {
         /// The delta.
         delta: f64,
     },
-    /// The filter can't account the event.
-    #[error("this ledger can't account the run: {0}")]
+    /// The terms can't be accounted.
+    #[error("a ledger can't have these terms: {0}")]
     Accounting(#[from] AccountingError),
+    /// The filter has no cost for the event.
+    #[error(
+        "the {filter} filter of this ledger has no cost for the run: {}. A ledger keeps the filter that it was created with; {} ({source})",
+        filter.scope(),
+        created_with(others)
+    )]
+    OtherFilter {
+        /// The filter of the ledger.
+        filter: FilterKind,
+        /// The filters that have a cost for it.
+        others: Vec<FilterKind>,
+        /// Why this one has not.
+        source: AccountingError,
+    },
     /// A settlement or release names a reservation that is not open.
     #[error("run {run} has no open reservation in this ledger")]
     NotOpen {
@@ -251,6 +265,18 @@ pub enum LedgerError {
         /// What the system said.
         reason: String,
     },
+}
+
+/// The remedy for a run that a filter refuses.
+fn created_with(others: &[FilterKind]) -> String {
+    if others.is_empty() {
+        return "no other filter has one either".to_owned();
+    }
+    let names: Vec<_> = others.iter().map(ToString::to_string).collect();
+    format!(
+        "one created with filter {} takes it, and what the two spend on the same records adds up",
+        names.join(" or ")
+    )
 }
 
 impl LedgerError {

@@ -60,7 +60,7 @@ pub use book::{Head, SpentRecords};
 pub use checkpoint::{Checkpoint, CheckpointError};
 pub use error::{Damage, LedgerError};
 pub use hash::{ChainHash, NotAHash};
-pub use note::{RunNote, RunNoteError};
+pub use note::{OtherTable, RunNote, RunNoteError};
 pub use report::{LedgerReport, RunReport, RunState};
 pub use spend::{Reclaimed, ReservationId};
 
@@ -176,6 +176,31 @@ impl Ledger {
         self
     }
 
+    /// What `note` says of its table otherwise than the last run that noted it, as of the last time that the file was read.
+    #[must_use]
+    pub fn other_table(&self, note: &RunNote) -> Vec<OtherTable> {
+        let runs = self.book.runs.iter().enumerate().rev();
+        let mut noted = runs.filter_map(|(run, of)| Some((run as u64, of.note.as_ref()?)));
+        let records = noted
+            .clone()
+            .find_map(|(run, of)| Some((run, of.records()?)));
+        let label = noted.find_map(|(run, of)| Some((run, of.label()?)));
+        let records = records
+            .zip(note.records())
+            .filter(|((_, known), asked)| known != asked);
+        let label = label
+            .zip(note.label())
+            .filter(|((_, known), asked)| known != asked);
+        let records =
+            records.map(|((run, known), asked)| OtherTable::Records { run, known, asked });
+        let label = label.map(|((run, known), asked)| OtherTable::Label {
+            run,
+            known: known.to_owned(),
+            asked: asked.to_owned(),
+        });
+        records.into_iter().chain(label).collect()
+    }
+
     /// What is used and what is left, now. Writes nothing.
     ///
     /// # Errors
@@ -235,7 +260,7 @@ impl Ledger {
     /// The part of the whole budget that `event` costs: 0 for nothing, above 1 for more than all.
     ///
     /// # Errors
-    /// [`LedgerError::Accounting`] when the filter can't account the event.
+    /// [`LedgerError::OtherFilter`] when the filter can't account the event.
     pub fn share_of(&self, event: &Event) -> Result<f64, LedgerError> {
         Ok(self.book.terms.cost(event)? / self.book.terms.capacity)
     }
@@ -244,7 +269,7 @@ impl Ledger {
     /// may be faster.
     ///
     /// # Errors
-    /// [`LedgerError::Exhausted`] when it could not; [`LedgerError::Accounting`] when the filter
+    /// [`LedgerError::Exhausted`] when it could not; [`LedgerError::OtherFilter`] when the filter
     /// can't account the event; as [`Ledger::state`].
     pub fn can_pay(&mut self, event: &Event) -> Result<(), LedgerError> {
         let cost = self.book.terms.cost(event)?;
@@ -257,7 +282,7 @@ impl Ledger {
     /// asking before one is created.
     ///
     /// # Errors
-    /// [`LedgerError::Exhausted`] when it could not, [`LedgerError::Accounting`] when its filter
+    /// [`LedgerError::Exhausted`] when it could not, [`LedgerError::OtherFilter`] when its filter
     /// can't account the event, [`LedgerError::TooTight`].
     pub fn could_pay(
         epsilon: Epsilon,

@@ -24,6 +24,42 @@ pub struct RunNote {
     output: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     date: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    records: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+}
+
+/// The last run that noted it was on another table than the run at hand: a ledger is the budget of one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OtherTable {
+    /// The public numbers of records differ.
+    #[error(
+        "run {run} of this ledger was on {known} records, and this run is on {asked}: a ledger is the budget of one body of records, and \
+         other records need a ledger of their own"
+    )]
+    Records {
+        /// Number of the run in the ledger.
+        run: u64,
+        /// Its records.
+        known: u64,
+        /// Those of the run at hand.
+        asked: u64,
+    },
+    /// The labels have other names.
+    #[error(
+        "run {run} of this ledger learned {known:?}, and this run learns {asked:?}: a ledger is the budget of one body of records, and \
+         other records need a ledger of their own"
+    )]
+    Label {
+        /// Number of the run in the ledger.
+        run: u64,
+        /// Its label.
+        known: String,
+        /// That of the run at hand.
+        asked: String,
+    },
 }
 
 /// A text can't stand in a note.
@@ -53,6 +89,8 @@ impl RunNote {
     pub const MAX_COMMAND: usize = 4096;
     /// Bytes that the name of an output may have.
     pub const MAX_OUTPUT: usize = 4096;
+    /// Bytes that the name of a label may have.
+    pub const MAX_LABEL: usize = 256;
     /// Bytes that a date may have: 64 characters of any alphabet.
     pub const MAX_DATE: usize = 256;
 
@@ -87,6 +125,36 @@ impl RunNote {
     pub fn with_date(mut self, date: impl Into<String>) -> Result<Self, RunNoteError> {
         self.date = Some(checked("date", date.into(), Self::MAX_DATE)?);
         Ok(self)
+    }
+
+    /// The public number of records that it is on.
+    #[must_use]
+    pub fn with_records(self, records: u64) -> Self {
+        Self {
+            records: Some(records),
+            ..self
+        }
+    }
+
+    /// The name of the label, which is public as the schema is.
+    ///
+    /// # Errors
+    /// [`RunNoteError`].
+    pub fn with_label(mut self, label: impl Into<String>) -> Result<Self, RunNoteError> {
+        self.label = Some(checked("label", label.into(), Self::MAX_LABEL)?);
+        Ok(self)
+    }
+
+    /// The public number of records that it is on.
+    #[must_use]
+    pub fn records(&self) -> Option<u64> {
+        self.records
+    }
+
+    /// The name of the label.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
     }
 
     /// The command that started the run.

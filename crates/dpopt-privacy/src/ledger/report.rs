@@ -73,6 +73,10 @@ pub struct RunReport {
     pub output: Option<String>,
     /// The date that the user gave it.
     pub date: Option<String>,
+    /// The public number of records that it was on, if its caller said so.
+    pub records: Option<u64>,
+    /// The name of its label, if its caller said so.
+    pub label: Option<String>,
     /// How its noise is made.
     pub noise: String,
     /// What it reserved.
@@ -171,7 +175,9 @@ fn check_run(terms: &Terms, number: u64, run: &Run) -> Result<(), (u64, Damage)>
     let cost = |event: &Event, line| {
         terms.cost(event).map_err(|error| {
             let damage = match error {
-                LedgerError::Accounting(error) => Damage::Accounting(error),
+                LedgerError::Accounting(error) | LedgerError::OtherFilter { source: error, .. } => {
+                    Damage::Accounting(error)
+                }
                 other => Damage::NotAnEntry {
                     problem: other.to_string(),
                 },
@@ -269,6 +275,8 @@ impl LedgerReport {
                 command: note.command().map(str::to_owned),
                 output: note.output().map(str::to_owned),
                 date: note.date().map(str::to_owned),
+                records: note.records(),
+                label: note.label().map(str::to_owned),
                 noise: run.noise.clone(),
                 reserved: run.event.clone(),
                 released,

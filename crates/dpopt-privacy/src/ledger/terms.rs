@@ -91,7 +91,15 @@ impl Terms {
 
     /// Cost of an event in the filter's unit, rounded up.
     pub(super) fn cost(&self, event: &Event) -> Result<f64, LedgerError> {
-        Ok(self.meter().cost(event, self.adjacency)?)
+        let cost = self.meter().cost(event, self.adjacency);
+        cost.map_err(|source| LedgerError::OtherFilter {
+            filter: self.filter,
+            others: FilterKind::ALL
+                .into_iter()
+                .filter(|kind| kind.accounts(event, self.adjacency))
+                .collect(),
+            source,
+        })
     }
 
     /// Whether `cost` fits beside what is used.

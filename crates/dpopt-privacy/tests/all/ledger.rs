@@ -422,10 +422,12 @@ fn sampled_runs_need_the_renyi_filter() {
     let spend = Spend::Fixed(event.repeated(10));
     for filter in [FilterKind::Gdp, FilterKind::Zcdp] {
         let path = folder.0.path().join(format!("{filter:?}"));
-        assert!(matches!(
-            curator(&path, 1.0, filter).reserve(&spend),
-            Err(Refused::Ledger(LedgerError::Accounting(_)))
-        ));
+        let refused = curator(&path, 1.0, filter).reserve(&spend).unwrap_err();
+        let Refused::Ledger(LedgerError::OtherFilter { ref others, .. }) = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!(others, &[FilterKind::Rdp]);
+        assert!(refused.to_string().contains("filter rdp takes it"), "{refused}");
     }
     let path = folder.0.path().join("rdp");
     curator(&path, 1.0, FilterKind::Rdp)

@@ -248,7 +248,7 @@ fn what_each_filter_charges() {
     // A selection is no Gaussian.
     assert!(matches!(
         used(FilterKind::Gdp, &fixed(exponential)),
-        Err(Refused::Ledger(LedgerError::Accounting(_)))
+        Err(Refused::Ledger(LedgerError::OtherFilter { .. }))
     ));
 }
 

@@ -32,7 +32,7 @@ class Ledger:
         epsilon: float | None = None,
         delta: float | None = None,
         adjacency: str | None = None,
-        filter: str = "gdp",
+        filter: str | None = None,
     ) -> Ledger: ...
     @property
     def path(self) -> Any: ...
