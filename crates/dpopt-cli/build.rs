@@ -28,11 +28,13 @@ fn commit(root: &Path) -> Option<String> {
     let Some(name) = head.strip_prefix("ref: ") else {
         return hash(&head);
     };
-    // Of a worktree branches are in the folder that is common to all.
+    // The branches of a worktree are in the folder that is common to all.
     let common = read(&git.join("commondir")).map_or(git.clone(), |path| git.join(path));
     if let Some(found) = read(&common.join(name)) {
         return hash(&found);
     }
+    // A branch that is packed has a file of its own after the next commit.
+    watch(&common.join("refs"));
     let packed = read(&common.join("packed-refs"))?;
     let mut lines = packed.lines();
     let line = lines.find(|line| line.split(' ').nth(1) == Some(name))?;
@@ -49,8 +51,16 @@ fn folder(git: &Path) -> Option<PathBuf> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    println!("cargo::rerun-if-changed={}", path.display());
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+    let text = fs::read_to_string(path).ok()?;
+    watch(path);
+    Some(text.trim().to_owned())
+}
+
+/// Cargo takes a watched path that does not exist for a change, at every build.
+fn watch(path: &Path) {
+    if path.exists() {
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
 }
 
 fn hash(text: &str) -> Option<String> {

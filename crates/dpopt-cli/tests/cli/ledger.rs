@@ -1,6 +1,6 @@
 //! Several runs on one budget.
 
-use crate::support::{Place, rows, stderr, table};
+use crate::support::{Place, rows, stderr, table, until};
 
 const SHARED: &str = "--ledger l.json --budget 2 --budget-delta 1e-5 --delta 1e-5";
 
@@ -118,32 +118,24 @@ fn dates_that_can_not_stand_in_a_line_are_refused() {
 #[cfg(unix)]
 #[test]
 fn a_killed_run_pays_for_what_it_drew() {
-    use std::io::Read;
     let place = Place::new();
-    place.train(&format!("{SHARED} --epsilon 0.3"));
+    let ledger = "--ledger l.json --budget 2e12 --budget-delta 1e-5 --delta 1e-5";
+    place.train(&format!("{ledger} --epsilon 3e11 --max-steps 50"));
     let before = left(&place)["used"].as_f64().unwrap();
-    let flags = "train --data t.csv --schema s.toml --out o --ledger l.json --epsilon 1.5 \
-                 --delta 1e-5 --solver noisy-gd --max-steps 200000";
+    // A plan of 9e7 steps, a twentieth of which takes minutes.
+    let flags = format!(
+        "train --data t.csv --schema s.toml --out o {ledger} --epsilon 1.5e12 \
+         --solver noisy-gd-theory --max-steps 1000000000000 --threads 1"
+    );
     let mut child = place
-        .command(flags)
+        .command(&flags)
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     // Killed as soon as it has drawn.
-    while !place.read("l.json").contains("\"draw\":{\"run\":1,") {
-        assert!(child.try_wait().unwrap().is_none(), "{}", {
-            let mut said = String::new();
-            child
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut said)
-                .unwrap();
-            said
-        });
-        std::thread::yield_now();
-    }
+    let drawn = "\"draw\":{\"run\":1,";
+    until(&mut child, || place.read("l.json").contains(drawn));
     child.kill().unwrap();
     child.wait().unwrap();
     let shown = left(&place);
@@ -155,9 +147,8 @@ fn a_killed_run_pays_for_what_it_drew() {
         text.contains("1 run died, and the next one takes back"),
         "{text}"
     );
-    // The next run, of what the killed one had reserved and not drawn: 1.25 would not fit beside all of 1.5. (That much is left
-    // unless the kill came when nine tenths were drawn.)
-    place.train("--ledger l.json --epsilon 1.25 --delta 1e-5 --max-steps 50");
+    // The next run, of what the killed one had reserved and not drawn: 1.25e12 would not fit beside all of 1.5e12.
+    place.train(&format!("{ledger} --epsilon 1.25e12 --max-steps 50"));
     let shown = left(&place);
     assert_eq!(shown["runs"][1]["state"], "lapsed");
     assert_eq!(shown["runs"][1]["cost"].as_f64().unwrap(), drawn);

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Place, stderr};
+use crate::support::{Place, stderr, until};
 
 const TRAIN: &str = "train t.csv --schema s.toml --max-steps 5 --threads 1";
 
@@ -109,12 +109,7 @@ fn what_comes_to_the_place_of_predictions_meanwhile_stays() {
         let mut child = piped.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         input.write_all(head.as_bytes()).unwrap();
-        for _ in 0..2000 {
-            if !drafts(&place).is_empty() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        until(&mut child, || !drafts(&place).is_empty());
         place.put("p.csv", "my work");
         input.write_all(rest.as_bytes()).unwrap();
         drop(input);

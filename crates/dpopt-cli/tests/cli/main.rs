@@ -8,6 +8,7 @@ mod certificates;
 mod certify;
 mod class_weights;
 mod classes;
+mod commit;
 mod counts;
 mod evaluation;
 mod export;

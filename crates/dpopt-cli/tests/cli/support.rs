@@ -1,7 +1,8 @@
 //! A folder with a small table, its schema and the command.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 
 use dpopt::nonconvex::Solver;
 use serde_json::Value;
@@ -152,6 +153,32 @@ impl Place {
         }
         assert_eq!(self.listing(), before, "{flags}: left something behind");
     }
+}
+
+/// Waits until a child has brought this about, however long that takes.
+pub(crate) fn until(child: &mut Child, done: impl Fn() -> bool) {
+    while !done() {
+        let ended = child.try_wait().unwrap();
+        if ended.is_some() && !done() {
+            let mut said = String::new();
+            let errors = child.stderr.as_mut();
+            errors.map(|errors| errors.read_to_string(&mut said));
+            panic!("it ended before: {said}");
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Reads what a child says on standard error until it has said this.
+pub(crate) fn until_said(child: &mut Child, words: &str) -> String {
+    let mut said = String::new();
+    let errors = child.stderr.as_mut().unwrap();
+    while !said.contains(words) {
+        let mut byte = [0];
+        assert_eq!(errors.read(&mut byte).unwrap(), 1, "{said}");
+        said.push(char::from(byte[0]));
+    }
+    said
 }
 
 pub(crate) fn stderr(output: &Output) -> String {
