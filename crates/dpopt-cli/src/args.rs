@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
+use dpopt::data::names::hint;
 use dpopt::minimax::{self, SaddleSolver};
 use dpopt::nonconvex::{Auto, SOLVERS, Solver, WalkConstants, auto_names, solver};
 use dpopt::oracle::{Activation, Glm, LossNameError};
@@ -11,7 +12,6 @@ use dpopt::privacy::{
 };
 use serde::Serialize;
 
-use crate::names::hint;
 
 /// More threads help no run here.
 const MAX_THREADS: usize = 1024;

@@ -28,7 +28,6 @@ use crate::class_weights::LabelWeights;
 use crate::error::CliError;
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
-use crate::large_delta::large_delta;
 use crate::ledger::{LedgerArgs, Shared};
 use crate::loss::LossName;
 use crate::model::Model;
@@ -38,6 +37,7 @@ use crate::rescue::ended;
 use crate::statement::{Statement, rounded_up, scientific};
 use crate::summary::{paragraph, print, print_json};
 use crate::tell::warn;
+use crate::weak::weak;
 
 /// Flags of `dpopt certify`.
 #[derive(Debug, Args)]
@@ -192,7 +192,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
             plan.map_err(without_target)?
         }
     };
-    if let Some(warning) = large_delta(args.delta, facts.records) {
+    for warning in weak(Some(args.epsilon), args.delta, facts.records) {
         warn(&warning);
     }
     let mut curator = Curator::protected(adjacency)?;

@@ -14,7 +14,6 @@ use crate::error::CliError;
 use crate::evaluated::{Evaluated, Planned};
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
-use crate::large_delta::large_delta;
 use crate::ledger::{LedgerArgs, Shared};
 use crate::model::Model;
 use crate::outputs::json_text;
@@ -23,6 +22,7 @@ use crate::rescue::ended;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{paragraph, print, print_json};
 use crate::tell::warn;
+use crate::weak::weak;
 
 /// Flags of `dpopt evaluate`.
 #[derive(Debug, Args)]
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         (model.schema.label(), args.bins),
     )?;
     let plan = planned.of_model(&fit, &point, data.row_norm())?;
-    if let Some(warning) = large_delta(args.delta, data.public_records()) {
+    for warning in weak(Some(args.epsilon), args.delta, data.public_records()) {
         warn(&warning);
     }
     // What is paid for is not lost at a signal.

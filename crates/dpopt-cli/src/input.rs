@@ -5,6 +5,7 @@ use std::io::stdin;
 use std::path::{Path, PathBuf};
 
 use dpopt::data::formats::Format;
+use dpopt::data::names::hint;
 use dpopt::data::tabular::{
     ArrayFiles, CheckReport, EncodedTable, Groups, ProblemKind, Schema, TabularError, check,
     check_from, convert_table, convert_table_from, draft_schema, draft_schema_from, read_features,
@@ -17,7 +18,6 @@ use dpopt::oracle::{EstimatorError, ExamplesOnDisk};
 use dpopt::privacy::ClipNorm;
 
 use crate::error::CliError;
-use crate::names::hint;
 use crate::paths::STDIN;
 
 /// Standard input in messages.

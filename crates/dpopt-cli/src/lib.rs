@@ -34,11 +34,9 @@ mod head;
 mod hold_out;
 mod input;
 mod interrupt;
-mod large_delta;
 mod ledger;
 mod loss;
 mod model;
-mod names;
 mod no_bound;
 mod objective;
 mod order;
@@ -66,6 +64,7 @@ mod told;
 mod trace;
 mod train;
 mod tune;
+mod weak;
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -281,13 +280,20 @@ mod tests {
     use clap::Parser;
 
     use super::pages::{blocks_of, calls, pages};
-    use super::{Cli, one_line};
+    use super::{Cli, Command, one_line};
 
-    /// What the parser says of the calls in a script.
+    /// Why calls in a script are refused before a file is opened.
     fn refused(script: &str) -> Vec<String> {
+        let refused = |words| {
+            let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+            match cli.command {
+                Command::Train(args) => args.check_spend().map_err(|error| error.to_string()),
+                Command::Tune(args) => args.check_spend().map_err(|error| error.to_string()),
+                _ => Ok(()),
+            }
+        };
         let calls = calls(script).into_iter();
-        let parsed = calls.map(|words| Cli::try_parse_from(words).err());
-        parsed.flatten().map(|error| error.to_string()).collect()
+        calls.filter_map(|words| refused(words).err()).collect()
     }
 
     #[test]
@@ -312,6 +318,9 @@ mod tests {
             "cat a && dpopt account --steps many\n",
             "dpopt predict --data x.csv\n",
             "cargo run -p dpopt-cli -- train --solver nobody\n",
+            "dpopt train t.csv --schema s.toml --epsilon 1\n",
+            "dpopt train t.csv --schema s.toml --out o\n",
+            "dpopt tune t.csv --schema s.toml --epsilon 1\n",
         ] {
             assert_eq!(refused(script).len(), 1, "{script}");
         }

@@ -4,6 +4,7 @@ mod built;
 mod run;
 
 use clap::Args;
+use dpopt::data::names::hint;
 use dpopt::data::tabular::{Groups, Schema};
 use dpopt::minimax::{
     Allowance, CertifyError, GDA, NoShares, SaddleLimits, SaddleSolver, ScoredCertificatePlan,
@@ -19,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use crate::args::{self, SolverArg};
 use crate::certified::Certified;
 use crate::error::CliError;
-use crate::names::hint;
 use crate::ranks;
 use crate::statement::spent_in_words;
 

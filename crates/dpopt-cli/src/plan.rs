@@ -28,6 +28,7 @@ use crate::sosp_args::How;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;
+use crate::weak::weak;
 
 /// Flags of the plan of one run.
 #[derive(Debug, Args)]
@@ -333,18 +334,19 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
         .population
         .map(|reach| args.compared(reach, &fit, chosen.solver, &budget))
         .transpose()?;
-    show(&chosen, &fit, (args.delta, population), &[], args.json)
+    show(&chosen, &fit, (budget, population), &[], args.json)
 }
 
 /// Prints a plan. `population`: what is promised of it, where that was asked for; `notes`: what else is to be said, by names.
 pub(crate) fn show(
     chosen: &Chosen,
     fit: &Fit,
-    (delta, population): (Delta, Option<Compared>),
+    (asked, population): (Budget, Option<Compared>),
     notes: &[(&'static str, String)],
     json: bool,
 ) -> Result<(), CliError> {
     let facts = *chosen.plan.facts();
+    let delta = asked.delta;
     let (spend, bound) = (chosen.plan.spend(), chosen.plan.bound());
     let (accountant, epsilon) = Accountant::least(spend.event(), delta, facts.adjacency)?;
     let shown = Json {
@@ -379,11 +381,8 @@ pub(crate) fn show(
     for warning in chosen.warnings() {
         warn(&warning);
     }
-    if delta.get() > 1.0 / facts.records as f64 {
-        warn(&format!(
-            "--delta {} is above one over the number of records",
-            scientific(delta)
-        ));
+    for warning in weak(Some(asked.epsilon), delta, facts.records) {
+        warn(&warning);
     }
     if json {
         print_json(&shown)

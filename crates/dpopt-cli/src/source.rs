@@ -128,10 +128,10 @@ impl Source {
     /// A column that the header lacks because --label asks for it.
     fn blame_label(&self, error: CliError) -> CliError {
         match error {
-            CliError::Tabular(TabularError::MissingColumns { path, columns })
-                if self.relabelled && columns.contains(&self.schema.label().column) =>
+            CliError::Tabular(error @ TabularError::MissingColumns { .. })
+                if self.relabelled && lacks(&error, &self.schema.label().column) =>
             {
-                CliError::Label(TabularError::MissingColumns { path, columns })
+                CliError::Label(error)
             }
             other => other,
         }
@@ -245,6 +245,11 @@ impl Source {
         let test = test.map_err(|source| CliError::Data { path: name, source })?;
         Ok(Some((test, of)))
     }
+}
+
+/// Whether this column is what a header lacks.
+fn lacks(error: &TabularError, column: &str) -> bool {
+    matches!(error, TabularError::MissingColumns { columns, .. } if columns.iter().any(|name| name == column))
 }
 
 /// A label that a flag names is a category, or a column without features.

@@ -122,6 +122,29 @@ impl TableArgs {
         ranks::refuse("--data", stdin, "standard input is that of one process")
     }
 
+    /// Whether the records are those of the built-in sample, which are public.
+    pub(crate) fn is_sample(&self) -> bool {
+        self.data.is_none() && self.file.is_none()
+    }
+
+    /// Refuses to pay for a model that nobody keeps, from private records or from a ledger. `what`: what is paid for.
+    pub(crate) fn check_kept(
+        &self,
+        what: &str,
+        ledger: &LedgerArgs,
+        kept: bool,
+    ) -> Result<(), CliError> {
+        if kept || (self.is_sample() && ledger.path().is_none()) {
+            return Ok(());
+        }
+        let given = ledger.path().map_or("", |_| " with --ledger");
+        let problem = format!(
+            "needed{given}: the {what} would be paid for and its model thrown away; name a folder for it (or give --json, which prints \
+             the model)"
+        );
+        Err(CliError::flag("--out", problem))
+    }
+
     /// Refuses a draft, unless it was accepted.
     pub(crate) fn check_draft(&self, source: &Source) -> Result<(), CliError> {
         if source.schema.is_draft() && !self.accept_draft {
@@ -131,17 +154,3 @@ impl TableArgs {
     }
 }
 
-/// Refuses to pay for what nobody keeps. `what`: what is paid for.
-pub(crate) fn check_kept(
-    what: &str,
-    ledger: &LedgerArgs,
-    (out, json): (Option<&Path>, bool),
-) -> Result<(), CliError> {
-    if ledger.path().is_none() || out.is_some() || json {
-        return Ok(());
-    }
-    let problem = format!(
-        "needed with --ledger: the {what} would be paid for and its model thrown away (or give --json, which prints the model)"
-    );
-    Err(CliError::flag("--out", problem))
-}

@@ -34,7 +34,6 @@ use crate::exit::Exit;
 use crate::fit::{NetworkArgs, SeedArgs};
 use crate::hold_out::HoldOutArgs;
 use crate::interrupt::Interrupt;
-use crate::large_delta::large_delta;
 use crate::ledger::{LedgerArgs, Shared, left_in_words, resume_in_words};
 use crate::loss::{LinkArgs, LossArg};
 use crate::model::{Model, Trained};
@@ -49,16 +48,19 @@ use crate::rescue::Rescue;
 use crate::second_order::SecondOrder;
 use crate::statement::{Earlier, Statement};
 use crate::summary::{Summary, Times};
-use crate::table_args::{DRAFT_ACCEPTED, TableArgs, check_kept};
+use crate::table_args::{DRAFT_ACCEPTED, TableArgs};
 use crate::tell::{tell, warn};
+use crate::weak::weak;
 
 use descend::{Finished, Job, descend};
 use records::{Reading, grouped_data, private_data};
 use resume::choose_what_fits;
 
-/// The budget of a run where nothing else is asked for.
-const EPSILON: f64 = 1.0;
+/// The epsilon of a run on the built-in sample where no other is asked for. A table of one's own has no default.
+const OF_SAMPLE: f64 = 1.0;
+/// The delta of a run where no other is asked for.
 pub(crate) const DELTA: f64 = 1e-6;
+
 /// Flags of `dpopt train`.
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
@@ -94,7 +96,8 @@ pub(crate) struct TrainArgs {
     population: PopulationArgs,
     #[arg(long, default_value = "auto", help = args::solver_help())]
     solver: SolverArg,
-    /// Privacy budget epsilon; default 1, with --resume what the ledger has left
+    /// Privacy budget epsilon: required for a table of one's own. Default: with --resume what the ledger has left, for the built-in
+    /// sample 1. Above 10 it is warned of
     #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
     epsilon: Option<Epsilon>,
     /// Privacy budget delta; should be well below one over the number of records. Default 1e-6,
@@ -147,6 +150,18 @@ impl TrainArgs {
             .check()
     }
 
+    /// Refuses a run on private records whose model nobody keeps, or for which nobody said how much it may cost.
+    pub(crate) fn check_spend(&self) -> Result<(), CliError> {
+        let kept = self.out.is_some() || self.json || self.dry_run;
+        self.table.check_kept("run", &self.ledger, kept)?;
+        if self.epsilon.is_some() || self.table.is_sample() || self.checkpoints.resume().is_some() {
+            return Ok(());
+        }
+        let problem = "needed for a table of one's own: it says how much the model may tell of a record; --epsilon 1 is usual, and above 10 \
+                       a guarantee hides next to nothing";
+        Err(CliError::flag("--epsilon", problem))
+    }
+
     /// Refuses records that stay in their file for what needs them in memory.
     fn check_memory(&self, in_a_file: bool, solver: AnySolver) -> Result<(), CliError> {
         if !in_a_file || !(self.how.projects() || solver.needs_memory()) {
@@ -170,8 +185,6 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     ranks::agree_on("the command", &format_args!("{args:?}"))?;
     args.table.check_ranks()?;
     args.check_paths()?;
-    let shown = args.json || args.dry_run;
-    check_kept("run", &args.ledger, (args.out.as_deref(), shown))?;
     if !args.adjacency.record_count_is_public() && args.public_records.is_none() {
         let problem =
             "required with --adjacency add-remove, where the number of records is private";
@@ -223,6 +236,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let given = (args.test.is_some(), args.ledger.path().is_some());
     args.hold_out.check(args.adjacency, given)?;
     args.table.check_draft(&source)?;
+    args.check_spend()?;
     if args.dry_run {
         let shown = args.show_plan(&source, &fit, wanted.is_some());
         return shown.map(|()| Exit::Done);
@@ -295,7 +309,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             Delta::new(delta)?
         }
     };
-    let epsilon = args.epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
+    let epsilon = args.epsilon.map_or_else(|| Epsilon::new(OF_SAMPLE), Ok)?;
     let (data, held_out) = args
         .hold_out
         .split((data, source.schema.label()), epsilon, delta)?;
@@ -307,7 +321,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     if let Some(checkpoint) = &checkpoint {
         CheckpointArgs::check_point(checkpoint, (&fit, &source.schema), facts.dim)?;
     }
-    let mut warnings = Vec::from_iter(large_delta(delta, facts.records));
+    let mut warnings = weak(args.epsilon, delta, facts.records);
     // The ranges are those of the run that it goes on with.
     let draft = source.schema.is_draft() || checkpoint.as_ref().is_some_and(was_draft);
     if draft {
@@ -322,11 +336,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let mut ready = None;
     let mut released = None;
     let mut chosen = match (&mut ledger, args.epsilon) {
-        (_, epsilon) if wanted.is_some() => {
+        _ if wanted.is_some() => {
             let (Some(wanted), Some(groups)) = (&wanted, trained_by) else {
                 return Err(CliError::flag("--group", "the label is a number"));
             };
-            let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
             if interrupt.asked() {
                 return Err(CliError::Interrupted);
             }
@@ -348,11 +361,9 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
             delta,
             ledger.as_mut(),
         )?,
-        (_, epsilon) => {
-            let epsilon = epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?;
-            args.how
-                .choose(args.solver, &fit, &facts, &Budget { epsilon, delta })?
-        }
+        _ => args
+            .how
+            .choose(args.solver, &fit, &facts, &Budget { epsilon, delta })?,
     };
     let before = Before::of(released.as_ref(), data.adjacency(), delta);
     chosen.resumed = start.is_some();

@@ -31,12 +31,13 @@ use crate::model::Model;
 use crate::outputs::{Outputs, json_text};
 use crate::rescue::Rescue;
 use crate::source::Source;
-use crate::statement::{Statement, scientific};
+use crate::statement::Statement;
 use crate::summary::{print, print_json};
-use crate::table_args::{DRAFT_ACCEPTED, TableArgs, check_kept};
+use crate::table_args::{DRAFT_ACCEPTED, TableArgs};
 use crate::tell::warn;
 use crate::trace::Recorder;
 use crate::train::DELTA;
+use crate::weak::weak;
 
 use candidates::Candidate;
 pub(crate) use plan::{PlanTuneArgs, run as plan};
@@ -89,6 +90,12 @@ pub(crate) struct TuneArgs {
 }
 
 impl TuneArgs {
+    /// Refuses to pay for models that nobody keeps.
+    pub(crate) fn check_spend(&self) -> Result<(), CliError> {
+        let kept = self.out.is_some() || self.json || self.dry_run;
+        self.table.check_kept("tuning", &self.ledger, kept)
+    }
+
     /// The records of every row norm, in two parts each.
     fn read(
         &self,
@@ -135,10 +142,9 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         return Err(CliError::flag("--epsilon", problem));
     };
     let delta = args.delta.map_or_else(|| Delta::new(DELTA), Ok)?;
-    let kept = (args.out.as_deref(), args.json || args.dry_run);
-    check_kept("tuning", &args.ledger, kept)?;
     let source = args.table.source(None)?;
     args.table.check_draft(&source)?;
+    args.check_spend()?;
     if source.stays_in_a_file(false) {
         let problem = "records that stay in a file of rows are read in runs, and none are held out of them; give the table itself";
         return Err(CliError::flag("--data", problem));
@@ -178,12 +184,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
     if source.schema.is_draft() {
         warnings.push(DRAFT_ACCEPTED.to_owned());
     }
-    if delta.get() > 1.0 / records as f64 {
-        let delta = scientific(delta);
-        warnings.push(format!(
-            "--delta {delta} is above one over the number of records"
-        ));
-    }
+    warnings.extend(weak(Some(epsilon), delta, records));
     let unforeseen = source.label_warnings()?;
     let warned = !unforeseen.is_empty();
     warnings.extend(unforeseen);

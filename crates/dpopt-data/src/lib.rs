@@ -31,4 +31,5 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod formats;
+pub mod names;
 pub mod tabular;

@@ -81,8 +81,8 @@ pub use curator::{
 pub use dpopt_accounting::{
     Accountant, AccountingError, Adjacency, ClipNorm, Delta, Epsilon, Event, EventError, EventFile,
     EventProblem, Exhausted, Filter, FilterKind, MAX_DEPTH, MAX_NODES, Mu, NoiseMultiplier,
-    Odometer, Rho, SamplingRate, StepCounts, UnitError, UnknownAccountant, accounting, calibrate,
-    filter, mu_for,
+    Odometer, Rho, SamplingRate, StepCounts, UnitError, UnknownAccountant, Weak, accounting,
+    calibrate, filter, mu_for,
 };
 pub use dpopt_lanes::Threads;
 pub use exchange::{Exchange, ExchangeError, Together};

@@ -4,7 +4,7 @@ use dpopt::nonconvex::Budget;
 use dpopt::privacy::{Delta, Epsilon};
 
 use super::records::{Reading, private_data};
-use super::{DELTA, EPSILON, TrainArgs};
+use super::{DELTA, OF_SAMPLE, TrainArgs};
 use crate::chosen::Chosen;
 use crate::error::CliError;
 use crate::fit::Fit;
@@ -41,7 +41,7 @@ impl TrainArgs {
         };
         let (epsilon, delta) = (self.epsilon, self.delta);
         let budget = Budget {
-            epsilon: epsilon.map_or_else(|| Epsilon::new(EPSILON), Ok)?,
+            epsilon: epsilon.map_or_else(|| Epsilon::new(OF_SAMPLE), Ok)?,
             delta: delta.map_or_else(|| Delta::new(DELTA), Ok)?,
         };
         let in_a_file = source.stays_in_a_file(self.in_place);
@@ -72,7 +72,7 @@ impl TrainArgs {
             "dry run",
             "nothing was charged, released or written".to_owned(),
         ));
-        plan::show(&chosen, fit, (budget.delta, None), &notes, self.json)
+        plan::show(&chosen, fit, (budget, None), &notes, self.json)
     }
 
     /// Why a run on these records would not state the bound that it is planned with, as far as is known before it.

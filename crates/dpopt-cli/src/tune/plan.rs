@@ -11,8 +11,8 @@ use super::dry;
 use super::settings::TuningSettings;
 use crate::args;
 use crate::error::CliError;
-use crate::statement::scientific;
 use crate::tell::warn;
+use crate::weak::weak;
 
 /// Flags of `dpopt plan tune`.
 #[derive(Debug, Args)]
@@ -49,11 +49,8 @@ pub(crate) fn run(args: &PlanTuneArgs) -> Result<(), CliError> {
     for warning in &settled.warnings {
         warn(warning);
     }
-    if delta.get() > 1.0 / args.records as f64 {
-        warn(&format!(
-            "--delta {} is above one over the number of records",
-            scientific(delta)
-        ));
+    for warning in weak(Some(epsilon), delta, args.records) {
+        warn(&warning);
     }
     dry::show(
         args.json,

@@ -3,7 +3,7 @@
 use dpopt::nonconvex::SOLVERS;
 use serde_json::Value;
 
-use crate::support::{Place, ROWS, stderr};
+use crate::support::{Place, ROWS};
 
 fn json(place: &Place, flags: &str) -> Value {
     serde_json::from_str(&place.ok(&format!("{flags} --json"))).unwrap()
@@ -272,18 +272,6 @@ fn a_run_that_goes_on_from_a_draft_owns_up_to_it() {
     // And so does what is released of its model.
     let told = place.ok("evaluate --model c/model.json --data t.csv --epsilon 1");
     assert!(told.contains("NOT public"), "{told}");
-}
-
-#[test]
-fn a_large_delta_is_warned_of_wherever_something_is_released() {
-    let place = Place::new();
-    place.train("--out o");
-    for command in ["evaluate", "certify"] {
-        let flags = format!("{command} --model o/model.json --data t.csv --epsilon 1 --delta 0.9");
-        let output = place.run(&flags);
-        let said = stderr(&output);
-        assert!(said.contains("publishes a random record"), "{said}");
-    }
 }
 
 #[test]

@@ -35,12 +35,33 @@ kind = "category"
 values = ["a", "b"]
 "#;
 
-/// A temporary folder with `t.csv`, `test.csv` and `s.toml`.
-pub(crate) struct Place(TempDir);
+/// A temporary folder with `t.csv`, `test.csv` and `s.toml`, and another one for models that no test asks for.
+pub(crate) struct Place(TempDir, TempDir);
+
+/// The words of a command. A training on a table that leaves out `--epsilon` gets 1, and without a ledger the model that would be lost
+/// goes to a new folder in `kept`: most tests are about something else.
+pub(crate) fn words(flags: &str, kept: &Path) -> Vec<String> {
+    let mut words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
+    let has = |flags: &[&str]| words.iter().any(|word| flags.contains(&word.as_str()));
+    let trains = ["train ", "tune "].iter().any(|name| flags.starts_with(name));
+    let first = words.get(1).filter(|word| *word == "-" || !word.starts_with('-'));
+    if trains && (first.is_some() || has(&["--data", "--schema"])) {
+        let budget = !has(&["--epsilon", "--resume"]);
+        let lost = !has(&["--out", "--json", "--dry-run", "--ledger"]);
+        if budget {
+            words.splice(1..1, ["--epsilon".to_owned(), "1".to_owned()]);
+        }
+        if lost {
+            let folder = TempDir::new_in(kept).unwrap().keep();
+            words.splice(1..1, ["--out".to_owned(), folder.display().to_string()]);
+        }
+    }
+    words
+}
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let place = Self(TempDir::new().unwrap());
+        let place = Self(TempDir::new().unwrap(), TempDir::new().unwrap());
         place.put("t.csv", &table(&rows(ROWS)));
         place.put("test.csv", &table(&rows(120)));
         place.put("s.toml", SCHEMA);
@@ -49,6 +70,11 @@ impl Place {
 
     pub(crate) fn root(&self) -> &Path {
         self.0.path()
+    }
+
+    /// The folder for models that no test asks for.
+    pub(crate) fn kept(&self) -> &Path {
+        self.1.path()
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -102,11 +128,18 @@ impl Place {
     }
 
     pub(crate) fn command(&self, flags: &str) -> Command {
+        self.command_of(words(flags, self.kept()))
+    }
+
+    fn command_of(&self, words: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dpopt"));
+        command.current_dir(self.0.path()).args(words);
         command
-            .current_dir(self.0.path())
-            .args(flags.split_whitespace());
-        command
+    }
+
+    /// Exactly this command line, in which nothing is filled in.
+    pub(crate) fn run_exactly(&self, flags: &str) -> Output {
+        self.command_of(flags.split_whitespace()).output().unwrap()
     }
 
     pub(crate) fn run(&self, flags: &str) -> Output {

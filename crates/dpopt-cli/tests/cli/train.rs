@@ -3,7 +3,7 @@
 use dpopt::oracle::Glm;
 use serde_json::Value;
 
-use crate::support::{Place, ROWS};
+use crate::support::{Place, ROWS, stderr};
 
 const KEYS: [&str; 12] = [
     "solver",
@@ -165,14 +165,71 @@ fn no_progress_bar_off_a_terminal() {
 }
 
 #[test]
-fn a_large_delta_is_a_warning() {
+fn a_run_on_a_table_names_its_budget_and_keeps_its_model() {
     let place = Place::new();
-    let output = place.run("train --data t.csv --schema s.toml --delta 0.01 --json");
-    assert!(output.status.success());
-    let message = crate::support::stderr(&output);
-    assert!(message.starts_with("warning: --delta 1e-2"), "{message}");
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["warnings"].as_array().unwrap().len(), 1);
+    let before = place.listing();
+    for (flags, named) in [
+        ("train --data t.csv --schema s.toml --epsilon 1", "--out"),
+        ("train t.csv --schema s.toml --epsilon 1 --quiet", "--out"),
+        ("train t.csv --schema s.toml --json", "--epsilon"),
+        ("train t.csv --schema s.toml --out o", "--epsilon"),
+        ("train t.csv --schema s.toml --dry-run", "--epsilon"),
+        (
+            "train t.csv --schema s.toml --objective auc --group-shares release --json",
+            "--epsilon",
+        ),
+        ("tune t.csv --schema s.toml --epsilon 1 --max-passes 2,3", "--out"),
+        ("tune t.csv --schema s.toml --max-passes 2,3 --json", "--epsilon"),
+    ] {
+        let output = place.run_exactly(flags);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{flags}: {said}");
+        assert!(
+            said.starts_with(&format!("error: {named}: ")) && output.stdout.is_empty(),
+            "{flags}: {said}"
+        );
+        assert_eq!(place.listing(), before, "{flags}");
+    }
+    for flags in ["--dry-run", "--json", "--quiet --out o"] {
+        let flags = format!("train t.csv --schema s.toml --epsilon 1 {flags}");
+        let output = place.run_exactly(&flags);
+        assert!(output.status.success(), "{flags}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_budget_that_hides_next_to_nothing_is_warned_of_wherever_one_is_named() {
+    let place = Place::new();
+    place.train("--delta 1e-5 --out o");
+    // 400 records: one over their number is 0.0025.
+    for (budget, warned) in [
+        ("--epsilon 10 --delta 0.0024", [false, false]),
+        ("--epsilon 10.01 --delta 0.0024", [true, false]),
+        ("--epsilon 1 --delta 0.0025", [false, true]),
+        ("--epsilon 300 --delta 0.5", [true, true]),
+    ] {
+        for command in [
+            "train t.csv --schema s.toml --max-steps 2 --json",
+            "train t.csv --schema s.toml --max-steps 2 --dry-run",
+            "plan noisy-gd --records 400 --dim 5",
+            "tune t.csv --schema s.toml --max-passes 2,3 --holdout 0.2 --dry-run",
+            "plan tune --schema s.toml --records 400 --max-passes 2,3 --holdout 0.2",
+            "evaluate --model o/model.json --data t.csv",
+            "certify --model o/model.json --data t.csv",
+        ] {
+            let flags = format!("{command} {budget}");
+            let output = place.run_exactly(&flags);
+            let said = stderr(&output);
+            assert!(output.status.success(), "{flags}: {said}");
+            let found = ["--epsilon", "--delta"].map(|flag| said.contains(&format!("warning: {flag} ")));
+            assert_eq!(found, warned, "{flags}: {said}");
+            if command.ends_with("--json") {
+                let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+                let count = json["warnings"].as_array().map_or(0, Vec::len);
+                assert_eq!(count, warned.iter().filter(|warned| **warned).count(), "{json}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use dpopt_linalg::{DesignError, RowFileError};
 
 use crate::formats::stream::StreamError;
 use crate::formats::{FormatError, Limits};
+use crate::names::meant;
 
 /// A table or schema could not be used. No variant depends on what a record holds.
 #[derive(Debug, thiserror::Error)]
@@ -166,12 +167,14 @@ pub enum TabularError {
         delimiter: char,
     },
     /// The schema names columns that the header does not have.
-    #[error("{path}, line 1: the header lacks columns of the schema: {}", columns.join(", "))]
+    #[error("{path}, line 1: the header lacks columns of the schema: {}", beside(columns, near))]
     MissingColumns {
         /// File, or the name given to a stream.
         path: String,
         /// The missing names.
         columns: Vec<String>,
+        /// For each of the first of them the name in the header that is nearest to it, of those that the schema does not have.
+        near: Vec<Option<String>>,
     },
     /// The header, which has all columns of the schema, names a column twice.
     #[error("{path}, line 1: the header names the column {column:?} twice")]
@@ -264,13 +267,21 @@ impl From<StreamError> for TabularError {
     }
 }
 
+/// Names, each with what was meant by it.
+fn beside(names: &[String], near: &[Option<String>]) -> String {
+    let near = near.iter().map(Option::as_deref).chain(std::iter::repeat(None));
+    let names = names.iter().zip(near);
+    let names: Vec<String> = names.map(|(name, near)| format!("{name}{}", meant(near))).collect();
+    names.join(", ")
+}
+
 /// What is wrong with a column that records are to be grouped by.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupProblem {
     /// Not in the schema.
-    #[error("the schema has no column {0:?}")]
-    Missing(String),
+    #[error("the schema has no column {0:?}{near}", near = meant(.1.as_deref()))]
+    Missing(String, Option<String>),
     /// Not a category.
     #[error("the column {0:?} is no category of the schema, and groups are values that are listed")]
     NotCategory(String),

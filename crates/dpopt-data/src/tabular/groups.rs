@@ -11,6 +11,7 @@ use super::error::{GroupProblem, TabularError};
 use super::reader::{EncodedTable, visit_fields};
 use super::schema::Schema;
 use crate::formats::stream;
+use crate::names::nearest;
 
 /// Most groups: weights and shares are lists.
 const MOST: usize = 1000;
@@ -65,7 +66,11 @@ impl Groups {
                 .columns()
                 .iter()
                 .position(|column| column.name == name);
-            let at = found.ok_or_else(|| GroupProblem::Missing(name.to_owned()))?;
+            let at = found.ok_or_else(|| {
+                let known = schema.columns().iter().map(|column| column.name.as_str());
+                let near = nearest(name, known.chain([label.column.as_str()]));
+                GroupProblem::Missing(name.to_owned(), near.map(str::to_owned))
+            })?;
             let ColumnKind::Category(category) = &schema.columns()[at].kind else {
                 return Err(GroupProblem::NotCategory(name.to_owned()).into());
             };
@@ -326,7 +331,7 @@ share = 0.2
             Err(TabularError::Group(problem)) => problem,
             other => panic!("{other:?}"),
         };
-        assert_eq!(problem(&["race"]), GroupProblem::Missing("race".to_owned()));
+        assert_eq!(problem(&["race"]), GroupProblem::Missing("race".to_owned(), None));
         assert_eq!(
             problem(&["age"]),
             GroupProblem::NotCategory("age".to_owned())

@@ -8,6 +8,7 @@ use super::error::TabularError;
 use super::line::Fields;
 use super::schema::Schema;
 use crate::formats::lines::{Line, Lines};
+use crate::names::nearest;
 
 /// Where the columns of a schema are in the lines of a table: all that the header decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,10 +110,14 @@ impl Layout {
             missing.push(schema.label().column.clone());
         }
         if !missing.is_empty() {
-            return Err(TabularError::MissingColumns {
-                path: path.to_owned(),
-                columns: missing,
-            });
+            let mut listed: HashSet<&str> =
+                schema.columns().iter().map(|c| c.name.as_str()).collect();
+            listed.insert(&schema.label().column);
+            let others = names.iter().map(String::as_str);
+            let others: Vec<&str> = others.filter(|name| !listed.contains(name)).collect();
+            // Without half of the columns the line may be a record, no cell of which is repeated.
+            let is_header = 2 * missing.len() <= listed.len();
+            return Err(lacks(path, missing, if is_header { &others } else { &[] }));
         }
         // After that: a line that holds all columns of the schema is a header. One that doesn't may be the first record of a table
         // without a header, and none of its cells is repeated.
@@ -303,5 +308,18 @@ pub(super) fn read_header(lines: &mut Lines<'_>) -> Result<Vec<u8>, TabularError
             problem: "the header is longer than 1 MiB",
         }),
         Some(Line::Text(text)) => Ok(text.to_vec()),
+    }
+}
+
+/// Missing names for which a nearest one is looked for.
+const MEANT: usize = 10;
+
+/// The error of a header without these columns, which has `others` that nobody asks for.
+pub(super) fn lacks(path: &str, columns: Vec<String>, others: &[&str]) -> TabularError {
+    let near = |name: &String| nearest(name, others.iter().copied()).map(str::to_owned);
+    TabularError::MissingColumns {
+        path: path.to_owned(),
+        near: columns.iter().take(MEANT).map(near).collect(),
+        columns,
     }
 }

@@ -7,7 +7,7 @@ use dpopt_linalg::Design;
 
 use super::encode::Encoder;
 use super::error::TabularError;
-use super::header::{Layout, header_names, read_header};
+use super::header::{Layout, header_names, lacks, read_header};
 use super::line::Fields;
 use super::schema::Schema;
 use crate::formats::lines::{Line, Lines};
@@ -101,8 +101,8 @@ pub fn visit_features_from<E: From<TabularError>>(
         .cloned()
         .collect();
     if !missing.is_empty() {
-        let (path, columns) = (origin.to_owned(), missing);
-        return Err(TabularError::MissingColumns { path, columns }.into());
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        return Err(lacks(origin, missing, &names).into());
     }
     let places: Vec<usize> = kept.iter().filter_map(place).collect();
     let (mut fields, mut row) = (Fields::new(), Vec::new());

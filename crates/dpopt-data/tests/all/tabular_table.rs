@@ -237,7 +237,7 @@ fn headers_are_public_and_checked() {
         TabularError::MissingHeader { .. }
     ));
     match fail(b"age,note,y\n") {
-        TabularError::MissingColumns { path, columns } => {
+        TabularError::MissingColumns { path, columns, .. } => {
             assert_eq!(
                 (path.as_str(), columns),
                 ("table", vec!["class".into(), "gain".into()])

@@ -77,6 +77,10 @@ impl Folder {
         folder
     }
 
+    pub(crate) fn kept(&self) -> &Path {
+        self.0.kept()
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.0.root()
     }

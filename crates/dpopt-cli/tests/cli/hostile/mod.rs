@@ -8,12 +8,13 @@ mod tables;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fixture::{Folder, snapshot};
+
+use crate::support;
 
 /// A command line, its exit code, and what its message must name.
 ///
@@ -59,7 +60,7 @@ fn hostile_command_lines_are_refused_and_change_nothing() {
             scope.spawn(|| {
                 let mut folder = template.copy();
                 while let Some(row) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(problem) = check(folder.path(), row) {
+                    if let Err(problem) = check(&folder, row) {
                         wrong.lock().unwrap().push(problem);
                         folder = template.copy();
                     }
@@ -78,7 +79,8 @@ fn hostile_command_lines_are_refused_and_change_nothing() {
 }
 
 /// Runs a row in a folder, and says what is wrong with how it ended.
-fn check(folder: &Path, (line, code, words): &Row) -> Result<(), String> {
+fn check(of: &Folder, (line, code, words): &Row) -> Result<(), String> {
+    let folder = of.path();
     let before = snapshot(folder);
     let (arguments, input) = match line.split_once(" < ") {
         Some((arguments, file)) => (
@@ -89,7 +91,7 @@ fn check(folder: &Path, (line, code, words): &Row) -> Result<(), String> {
     };
     let output = Command::new(env!("CARGO_BIN_EXE_dpopt"))
         .current_dir(folder)
-        .args(arguments.split_whitespace().map(argument))
+        .args(support::words(arguments, of.kept()).iter().map(|word| argument(word)))
         .stdin(input)
         .output()
         .unwrap();

@@ -5,20 +5,34 @@ fn reach(name: &str) -> usize {
     (name.chars().count() / 3).max(1)
 }
 
+/// How far a name is from a known one, whatever the case of their letters: a name that is one word of the known one is as near as one edit
+/// away, and of several such the shortest is nearest.
+fn distance(name: &str, known: &str) -> (usize, usize) {
+    let (name, known) = (name.to_lowercase(), known.to_lowercase());
+    let edits = edits(&name, &known);
+    let mut words = known.split(|c: char| !c.is_alphanumeric());
+    match edits {
+        1.. if words.any(|word| word == name) => (1, 0),
+        edits => (edits, 1),
+    }
+}
+
 /// The nearest of `known`, if it is near.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = name.to_lowercase();
-    let distances = known.into_iter().map(|other| (edits(&lower, other), other));
-    let (distance, found) = distances.min_by_key(|(distance, _)| *distance)?;
-    (distance <= reach(name)).then_some(found)
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let known = known.into_iter();
+    let distances = known.map(|other| (distance(name, other), other.len(), other));
+    let ((edits, _), _, found) = distances.min_by_key(|(distance, length, _)| (*distance, *length))?;
+    (edits <= reach(name)).then_some(found)
 }
 
 /// " (did you mean X?)", or nothing.
-pub(crate) fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    match nearest(name, known) {
-        Some(found) => format!(" (did you mean {found}?)"),
-        None => String::new(),
-    }
+pub fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    meant(nearest(name, known))
+}
+
+/// The same of a name that was found.
+pub(crate) fn meant(found: Option<&str>) -> String {
+    found.map_or_else(String::new, |found| format!(" (did you mean {found}?)"))
 }
 
 /// Insertions, deletions, replacements and swaps of neighbours that make one text of another.
@@ -65,6 +79,13 @@ mod tests {
         assert_eq!(nearest("DP-SGD", known), Some("dp-sgd"));
         assert_eq!(nearest("dpsgd", known), Some("dp-sgd"));
         assert_eq!(nearest("newton", known), None);
+        assert_eq!(nearest("INCOME", ["outcome", "Income"]), Some("Income"));
+        // A whole word of a name is nearer than another name of nearly the same letters.
+        let known = ["sgda", "dp-sgd-decay", "dp-sgd", "noisy-gd-theory", "noisy-gd"];
+        assert_eq!(nearest("sgd", known), Some("dp-sgd"));
+        assert_eq!(nearest("decay", known), Some("dp-sgd-decay"));
+        assert_eq!(nearest("noisy", known), Some("noisy-gd"));
+        assert_eq!(nearest("age", ["wage", "age_in_years"]), Some("age_in_years"));
         assert_eq!(nearest("x", []), None);
     }
 }
