@@ -9,6 +9,9 @@ use dpopt::privacy::accounting::group::{self, Group};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event, Mu};
 use serde::Serialize;
 
+use crate::evaluated::Evaluated;
+use crate::statement::Statement;
+
 /// False positive rates that are reported.
 const RATES: [f64; 4] = [0.001, 0.01, 0.1, 0.5];
 /// Every so many points of the curve are printed for people.
@@ -207,8 +210,45 @@ impl AttackTable {
         }
     }
 
+    /// The table of all that a run released, in its report and in an explanation of its model alike.
+    ///
+    /// Of a run that went on from earlier ones it is that of all runs on their ledger. Of a run beside an evaluation of held-out records a
+    /// record is in one of the two parts, so the least private curve of the two bounds both: an evaluation is one Gaussian release with no
+    /// more than the run's epsilon, hence the curve of the larger mu where the run is Gaussian too, and otherwise the pair that both keep
+    /// to. `event`: what the run released, where it is at hand.
+    pub(crate) fn of_run(
+        statement: &Statement,
+        evaluation: Option<&Evaluated>,
+        event: Option<&Event>,
+    ) -> Self {
+        let Statement {
+            accountant,
+            epsilon,
+            delta,
+            adjacency,
+            all_runs,
+            ..
+        } = *statement;
+        if let Some(all) = all_runs {
+            return Self::of_pair(all.epsilon, all.delta);
+        }
+        let beside = evaluation.filter(|of| of.is_beside_the_run());
+        let Some(beside) = beside.map(|of| &of.privacy) else {
+            return match event {
+                Some(event) => Self::of(accountant, event, adjacency, epsilon, delta),
+                None => Self::of_stated(accountant, epsilon, delta),
+            };
+        };
+        let gaussian = [accountant, beside.accountant] == [Accountant::Gdp; 2];
+        let larger = epsilon.max(beside.epsilon);
+        match gaussian && beside.delta == delta {
+            true => Self::of_stated(Accountant::Gdp, larger, delta),
+            false => Self::of_pair(larger, delta),
+        }
+    }
+
     /// The table of what a statement says by itself, where its events are not at hand.
-    pub(crate) fn of_stated(accountant: Accountant, epsilon: f64, delta: Delta) -> Self {
+    fn of_stated(accountant: Accountant, epsilon: f64, delta: Delta) -> Self {
         match stated_mu(epsilon, delta) {
             Some(mu) if accountant == Accountant::Gdp => Self::gaussian(mu, delta),
             _ => Self::of_pair(epsilon, delta),

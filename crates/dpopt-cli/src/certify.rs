@@ -34,7 +34,7 @@ use crate::model::Model;
 use crate::outputs::json_text;
 use crate::paths::Paths;
 use crate::rescue::ended;
-use crate::statement::{Statement, rounded_up, scientific};
+use crate::statement::{Protected, Statement, rounded_up, scientific};
 use crate::summary::{paragraph, print, print_json};
 use crate::tell::warn;
 use crate::weak::weak;
@@ -225,7 +225,7 @@ pub(crate) fn run(args: &CertifyArgs) -> Result<(), CliError> {
     let event = spend.event();
     let privacy = Statement::new(
         &guarantee,
-        facts.records,
+        (Protected::Certified, facts.records),
         Stop::Completed,
         Some(event),
         None,

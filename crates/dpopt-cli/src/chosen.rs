@@ -6,6 +6,7 @@ use dpopt::oracle::NoSample;
 
 use crate::args::{AnySolver, SolverArg};
 use crate::no_bound::NoBound;
+use crate::ranks;
 use crate::sosp_args::How;
 
 /// How far a walk went that should have stayed in a ball around 0.
@@ -59,13 +60,47 @@ impl Chosen {
         }
     }
 
-    /// What is proven of the point that a run returned, or why nothing is.
-    pub(crate) fn bound_of(&self, outcome: &Outcome) -> Result<StatedBound, NoBound> {
-        let (sense, adjacency) = (self.plan.bound_sense(), self.plan.facts().adjacency);
-        let stated = self.plan.terms().states_a_bound();
-        if stated && adjacency.record_count_is_public() && !sense.holds_under(adjacency) {
+    /// The bound that the plan states of its runs, or the reason that it states none: what public facts say before a run.
+    pub(crate) fn planned_bound(&self) -> Result<StatedBound, NoBound> {
+        let bound = self.foreseen(self.plan.bound(), false)?;
+        match ranks::adds_noise() {
+            true => Err(NoBound::Noise),
+            false => Ok(bound),
+        }
+    }
+
+    /// `bound`, unless public facts rule it out. `certified`: it was released of the result itself.
+    fn foreseen(
+        &self,
+        bound: Option<StatedBound>,
+        certified: bool,
+    ) -> Result<StatedBound, NoBound> {
+        let (terms, sense) = (self.plan.terms(), self.plan.bound_sense());
+        let adjacency = self.plan.facts().adjacency;
+        let counted = adjacency.record_count_is_public();
+        if terms.states_a_bound() && counted && !sense.holds_under(adjacency) {
             return Err(NoBound::Erased);
         }
+        let bound = bound.ok_or(match terms.certifies() && !counted {
+            true => NoBound::DeclaredSize,
+            false => NoBound::Plan,
+        })?;
+        if !counted {
+            return Err(NoBound::DeclaredSize);
+        }
+        // A certificate holds wherever the walk began, unless it is of the population: the start depends on the records.
+        let of_population = sense.of_population();
+        if self.resumed && (of_population || !certified) {
+            return Err(NoBound::Checkpoint);
+        }
+        match self.no_sample.filter(|_| of_population) {
+            Some(why) => Err(why),
+            None => Ok(bound),
+        }
+    }
+
+    /// What is proven of the point that a run returned, or why nothing is.
+    pub(crate) fn bound_of(&self, outcome: &Outcome) -> Result<StatedBound, NoBound> {
         // What was released of the result itself holds of the records wherever the walk began, and whatever the plan stated before it.
         let certified = outcome.bound().filter(|bound| bound.curvature.is_some());
         let unfinished = matches!(
@@ -76,17 +111,19 @@ impl Chosen {
                 | Stop::RecordsExhausted
                 | Stop::NoGain
         );
-        if self.plan.bound().is_none() && certified.is_none() {
-            return Err(match self.plan.terms().certifies() {
-                true if !adjacency.record_count_is_public() => NoBound::DeclaredSize,
-                true if unfinished => NoBound::NoCertificate,
-                true if outcome.stop == Stop::Diverged => NoBound::Diverged,
-                _ => NoBound::Plan,
-            });
-        }
-        if !adjacency.record_count_is_public() {
-            return Err(NoBound::DeclaredSize);
-        }
+        let planned = self.plan.bound().or(certified);
+        self.foreseen(planned, certified.is_some())
+            .map_err(|why| match why {
+                NoBound::Plan if self.plan.terms().certifies() && unfinished => {
+                    NoBound::NoCertificate
+                }
+                NoBound::Plan
+                    if self.plan.terms().certifies() && outcome.stop == Stop::Diverged =>
+                {
+                    NoBound::Diverged
+                }
+                why => why,
+            })?;
         // A certificate asks nothing of the walk.
         let outside = |reach: &Reach| match certified {
             Some(_) => !(reach.result <= reach.ball),
@@ -95,21 +132,15 @@ impl Chosen {
         if self.reach.as_ref().is_some_and(outside) {
             return Err(NoBound::LeftBall);
         }
-        // Unless it is said of the population: of that, records that the start hangs on are no fresh sample.
-        let of_population = self.plan.bound_sense().of_population();
-        if self.resumed && (of_population || certified.is_none()) {
-            return Err(NoBound::Checkpoint);
-        }
-        if let Some(why) = self.no_sample.filter(|_| of_population) {
-            return Err(why);
-        }
         let withheld = outcome.withheld().map(|why| match why {
             Withheld::NoSample(NoSample::Adjacency { .. }) => NoBound::Erased,
             Withheld::NoSample(_) => NoBound::MaybeRead,
             Withheld::Constant { .. } | Withheld::Shortened => NoBound::Constants,
             Withheld::DeclaredSize { .. } => NoBound::DeclaredSize,
             Withheld::Noise { .. } => NoBound::Noise,
-            _ => NoBound::Stop,
+            Withheld::OtherRecords { .. } => NoBound::OtherRecords,
+            Withheld::SinglePrecision => NoBound::SinglePrecision,
+            Withheld::Regularized => NoBound::Regularized,
         });
         if let Some(why) = withheld {
             return Err(why);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
 use crate::fit::Fit;
-use crate::statement::Statement;
+use crate::statement::{Protected, Statement};
 use crate::told::Told;
 
 /// An interval misses with at most this probability.
@@ -50,7 +50,7 @@ pub(crate) fn label_of(label: &Label, bins: Option<usize>) -> Result<EvaluatedLa
     let kind = match &label.kind {
         LabelKind::Several(several) => EvaluatedLabel::Several(several.values.len()),
         LabelKind::Number(range) => EvaluatedLabel::Number(2.0 * range.half()),
-        _ => return Ok(EvaluatedLabel::Two(bins)),
+        LabelKind::Classes(_) => return Ok(EvaluatedLabel::Two(bins)),
     };
     if bins.is_none() {
         return Ok(kind);
@@ -161,9 +161,13 @@ impl Evaluated {
         (records, held_out): (u64, Option<HeldOutRecords>),
     ) -> Self {
         let event = guarantee.event();
+        let protected = match held_out {
+            Some(_) => Protected::HeldOut,
+            None => Protected::Evaluated,
+        };
         let privacy = Statement::new(
             guarantee,
-            records,
+            (protected, records),
             Stop::Completed,
             Some(event),
             None,
@@ -214,9 +218,15 @@ impl Evaluated {
         )
     }
 
+    /// Whether it is a release of its own on records that were not trained on; the evaluation of the best of several runs is a part of their
+    /// selection.
+    pub(crate) fn is_beside_the_run(&self) -> bool {
+        self.held_out.is_some() && self.event.is_some()
+    }
+
     /// What it means that another part was trained on.
     pub(crate) fn beside_the_run(&self) -> Option<String> {
-        self.held_out.map(|held| {
+        self.held_out.filter(|_| self.is_beside_the_run()).map(|held| {
             format!(
                 "The {} records that were held out were not trained on: each record is in one of the two parts, so training and \
                  evaluation together cost the larger of both, and not the sum.",

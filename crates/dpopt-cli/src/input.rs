@@ -36,7 +36,10 @@ pub(crate) struct Input {
 /// Labels that a schema does not foresee.
 pub(crate) struct UnknownLabels {
     pub(crate) records: u64,
+    /// Those that count as the default.
     pub(crate) unknown: u64,
+    /// Numbers outside of the range, which are clipped.
+    pub(crate) clipped: u64,
     /// A few of them, where they are texts.
     pub(crate) texts: Vec<String>,
 }
@@ -248,17 +251,15 @@ impl Input {
         schema: &Schema,
     ) -> Result<Option<UnknownLabels>, CliError> {
         let column = &schema.label().column;
-        let kinds = [
-            ProblemKind::UnknownLabel,
-            ProblemKind::OutOfRange,
-            ProblemKind::NotANumber,
-        ];
+        let kinds = [ProblemKind::UnknownLabel, ProblemKind::NotANumber];
+        let count = |report: &CheckReport, kind| {
+            let found = report.by_column.get(&(kind, column.clone()));
+            found.copied().unwrap_or(0)
+        };
         let of_table = |report: CheckReport| UnknownLabels {
             records: report.records,
-            unknown: kinds
-                .iter()
-                .filter_map(|kind| report.by_column.get(&(*kind, column.clone())))
-                .sum(),
+            unknown: kinds.iter().map(|kind| count(&report, *kind)).sum(),
+            clipped: count(&report, ProblemKind::OutOfRange),
             texts: report
                 .listed
                 .into_iter()
@@ -275,6 +276,7 @@ impl Input {
                 UnknownLabels {
                     records: report.records,
                     unknown: report.unknown_labels,
+                    clipped: report.clipped_labels,
                     texts: Vec::new(),
                 }
             }

@@ -29,6 +29,12 @@ pub(crate) enum NoBound {
     Stop,
     /// The run was chosen among several by what they released.
     Tuned,
+    /// The run read other records than the plan is for.
+    OtherRecords,
+    /// Sums were in single precision.
+    SinglePrecision,
+    /// A regulariser was added.
+    Regularized,
     /// Parties added more noise than the plan has.
     Noise,
 }
@@ -63,6 +69,9 @@ impl std::fmt::Display for NoBound {
             }
             NoBound::Diverged => "none stated: a release or a length was not finite",
             NoBound::NoCertificate => "none stated: the budget, the records, the candidates or the steps were used up before a certificate",
+            NoBound::OtherRecords => "none stated: the run read other records than its plan is for",
+            NoBound::SinglePrecision => "none stated: the sums were in single precision, which the proof does not cover",
+            NoBound::Regularized => "none stated: the bound is on a Goldstein distance, and a regulariser was added",
             NoBound::Noise => "none stated where not all parties are counted on: each adds its share, and together they add more noise than is planned",
             NoBound::Tuned => {
                 "none stated for the best of several runs: proofs are about a run that was not chosen by what it released"

@@ -159,14 +159,18 @@ impl Outputs<'_> {
                 rests_on: &statement.rests_on,
                 draft_schema: statement.draft_schema,
                 all_runs: statement.all_runs,
-                attack: self.attack(),
+                attack: AttackTable::of_run(
+                    statement,
+                    self.evaluation,
+                    Some(self.guarantee.event()),
+                ),
             },
             budget: Some(self.record.spent.clone()),
             bound: match self.tuning {
                 Some(_) => Err(NoBound::Tuned),
                 None => chosen.bound_of(outcome),
             },
-            planned_bound: chosen.plan.bound(),
+            planned_bound: chosen.planned_bound().ok(),
             trivial_bound: chosen.trivial_bound(),
             certificate: self.certificate,
             certified: self.objective.and_then(Trained::certified).or_else(|| {
@@ -198,26 +202,6 @@ impl Outputs<'_> {
             times: self.times,
             passes: outcome.counts.passes,
         }))
-    }
-
-    /// What an attacker can do, by the curve of what was reserved; where the run went on from a point of earlier ones, by
-    /// what all of them have together, since the model tells of those too.
-    fn attack(&self) -> AttackTable {
-        if let Some(all) = self.statement.all_runs {
-            return AttackTable::of_pair(all.epsilon, all.delta);
-        }
-        if self.evaluation.is_some() {
-            // Held-out records have another curve than the others, through the same point.
-            return AttackTable::of_pair(self.statement.epsilon, self.statement.delta);
-        }
-        let guarantee = self.guarantee;
-        AttackTable::of(
-            guarantee.accountant(),
-            guarantee.event(),
-            guarantee.adjacency(),
-            guarantee.epsilon(),
-            guarantee.delta(),
-        )
     }
 
     /// Version, commit where the command was built from a checkout, and what the user allows to be told.

@@ -20,6 +20,7 @@ use crate::class_weights::{ClassWeightsArg, LabelWeights};
 use crate::error::CliError;
 use crate::fit::{Fit, NetworkArgs};
 use crate::loss::{LinkArgs, LossArg, LossName};
+use crate::no_bound::NoBound;
 use crate::objective::{PlannedObjective, Sizes, Wanted, limits};
 use crate::outputs::rows;
 use crate::perceptron::Perceptron;
@@ -116,6 +117,8 @@ struct Json<'a> {
     steps: u64,
     predicted_bound: Option<f64>,
     bound_on: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_bound_because: Option<String>,
     bound_sense: BoundSense,
     /// lambda, of a bound of second order.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -347,7 +350,8 @@ pub(crate) fn show(
 ) -> Result<(), CliError> {
     let facts = *chosen.plan.facts();
     let delta = asked.delta;
-    let (spend, bound) = (chosen.plan.spend(), chosen.plan.bound());
+    let (spend, planned) = (chosen.plan.spend(), chosen.planned_bound());
+    let bound = planned.as_ref().ok();
     let (accountant, epsilon) = Accountant::least(spend.event(), delta, facts.adjacency)?;
     let shown = Json {
         solver: chosen.solver,
@@ -365,6 +369,7 @@ pub(crate) fn show(
         steps: chosen.plan.steps(),
         predicted_bound: bound.map(|bound| bound.value),
         bound_on: bound.map(|bound| bound.subject()),
+        no_bound_because: planned.as_ref().err().map(ToString::to_string),
         bound_sense: chosen.plan.bound_sense(),
         bound_curvature: bound.and_then(|bound| bound.curvature),
         trivial_bound: chosen.trivial_bound(),
@@ -403,8 +408,9 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
     );
     line(
         "bound",
-        match (plan.predicted_bound, &plan.bound_on) {
-            (Some(bound), Some(subject)) => format!(
+        match (plan.predicted_bound, &plan.bound_on, &plan.no_bound_because) {
+            (_, _, Some(why)) => why.clone(),
+            (Some(bound), Some(subject), None) => format!(
                 "{} on the {subject}{and} ({}; the starting point already satisfies {})",
                 four(bound),
                 plan.bound_sense,
@@ -423,7 +429,7 @@ fn describe(plan: &Json<'_>) -> Result<String, CliError> {
                     None => String::new(),
                 }
             ),
-            _ => "none stated by this solver".to_owned(),
+            (None, ..) | (_, None, _) => NoBound::Plan.to_string(),
         },
     );
     for (name, value) in plan.population.iter().flat_map(Compared::lines) {

@@ -145,9 +145,9 @@ impl Source {
         }
     }
 
-    /// What public facts tell of labels that would count as another: the types of the columns, and the test set,
-    /// whose owner declared it public. No record of the training table is looked at.
-    pub(crate) fn label_warnings(&self) -> Result<Vec<String>, CliError> {
+    /// Warnings about labels that would count as another, and a note about labels that are clipped as the schema says: from the types of
+    /// the columns, and from the test set, whose owner declared it public. No record of the training table is looked at.
+    pub(crate) fn label_warnings(&self) -> Result<(Vec<String>, Option<String>), CliError> {
         let mut out = Vec::new();
         let label = self.schema.label();
         if let Some(data) = &self.data
@@ -177,10 +177,23 @@ impl Source {
             });
         }
         let Some(test) = &self.test else {
-            return Ok(out);
+            return Ok((out, None));
         };
-        let found = test.unknown_labels(&self.schema)?;
-        if let Some(mut found) = found.filter(|found| found.unknown > 0) {
+        let Some(mut found) = test.unknown_labels(&self.schema)? else {
+            return Ok((out, None));
+        };
+        let (records, unknown, name) = (found.records, found.unknown, test.name());
+        let of_test =
+            |count: u64| format!("{count} of the {records} labels of the test set {name}");
+        let clipped = label.range().filter(|_| found.clipped > 0).map(|range| {
+            format!(
+                "{} are outside of the range from {} to {} and are clipped to it, as those of the training table are",
+                of_test(found.clipped),
+                range.min,
+                range.max
+            )
+        });
+        if unknown > 0 {
             found.texts.sort();
             found.texts.dedup();
             let texts = found.texts.iter().take(3).map(|text| format!("{text:?}"));
@@ -190,13 +203,11 @@ impl Source {
             } else {
                 format!(" (such as {texts})")
             };
-            let (records, unknown, name) = (found.records, found.unknown, test.name());
-            let labels = format!("{unknown} of the {records} labels of the test set {name}");
+            let labels = of_test(unknown);
             out.push(match label.range() {
                 Some(range) => format!(
-                    "{labels} are no numbers from {} to {}{examples} and count as the nearer end, or as {} where they are no numbers; if \
-                     the training table has labels so as well, they are trained so",
-                    range.min, range.max, range.default
+                    "{labels} are not numbers{examples} and count as {}; if the training table has labels so as well, they are trained so",
+                    range.default
                 ),
                 None => {
                     let values = match label.values() {
@@ -211,7 +222,7 @@ impl Source {
                 }
             });
         }
-        Ok(out)
+        Ok((out, clipped))
     }
 
     /// The test set, which whoever gives it declares public, and the groups of its records where there are any.

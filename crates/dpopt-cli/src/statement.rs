@@ -4,6 +4,42 @@ use dpopt::nonconvex::Stop;
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event, Guarantee, Mode};
 use serde::{Deserialize, Serialize};
 
+/// The private table that a statement is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protected {
+    /// A model was trained on it.
+    Trained,
+    /// A model was trained on a part of it and evaluated on the other, which the statement is about.
+    HeldOut,
+    /// A finished model was evaluated on it.
+    Evaluated,
+    /// The point of a finished model was certified on it.
+    Certified,
+}
+
+impl Protected {
+    /// Its name, after an article.
+    fn table(self) -> &'static str {
+        match self {
+            Self::Trained => "training table",
+            Self::HeldOut => "held-out part of the table",
+            Self::Evaluated => "table that the model was evaluated on",
+            Self::Certified => "table that the model was certified on",
+        }
+    }
+
+    /// What is public beside the schema, the header and the flags, as the end of a list.
+    fn public(self, size: &str) -> String {
+        match self {
+            Self::Trained => format!("{size}; so is the test set, where there is one"),
+            Self::HeldOut => format!("{size}, and the seed of the draw"),
+            Self::Evaluated | Self::Certified => format!(
+                "{size}, and the model, whose own statement covers what it says of the records that it was trained on"
+            ),
+        }
+    }
+}
+
 /// What a run guarantees, and what that rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Statement {
@@ -58,11 +94,11 @@ pub(crate) struct Odometer {
 }
 
 impl Statement {
-    /// The statement of a run on a table of `records` (public) records. `spent` is all that was released on them, none where other
+    /// The statement of a run that read the table `protected`, of `records` (public) records. `spent` is all that was released on them, none where other
     /// releases stand beside it, of which no odometer here tells. `earlier`: where it started in earlier runs on its ledger.
     pub(crate) fn new(
         guarantee: &Guarantee,
-        records: u64,
+        (protected, records): (Protected, u64),
         stop: Stop,
         spent: Option<&Event>,
         earlier: Option<&Earlier>,
@@ -82,7 +118,7 @@ impl Statement {
             }
         }
         let whole = earlier.map(|earlier| (earlier.epsilon, earlier.delta));
-        let mut words = words(guarantee, records, whole, stop, draft_schema);
+        let mut words = words(guarantee, (protected, records), whole, stop, draft_schema);
         words.extend(rests_on.iter().map(|claim| {
             format!(
                 "Assumed besides, and not enforced: {claim}. If that fails there is no guarantee."
@@ -191,22 +227,29 @@ impl Odometer {
 
 fn words(
     guarantee: &Guarantee,
-    records: u64,
+    (protected, records): (Protected, u64),
     whole: Option<(Epsilon, Delta)>,
     stop: Stop,
     draft_schema: bool,
 ) -> Vec<String> {
     let (adjacency, accountant) = (guarantee.adjacency(), guarantee.accountant());
+    let table = protected.table();
+    let counted = format!("the number of records, {records}");
     let (change, size) = match adjacency {
         Adjacency::AddRemove => (
-            "one record is added to the training table or removed from it",
+            format!("one record is added to the {table} or removed from it"),
             format!("the declared size of {records} (the true number of records is protected)"),
         ),
-        _ => (
-            "one record of the training table is exchanged for any other",
-            format!("the number of records, {records}"),
+        Adjacency::ZeroOut => (
+            format!("one record of the {table} is exchanged for one that contributes nothing"),
+            counted,
+        ),
+        Adjacency::ReplaceOne => (
+            format!("one record of the {table} is exchanged for any other"),
+            counted,
         ),
     };
+    let size = protected.public(&size);
     let exceptions = exceptions(adjacency, stop, draft_schema);
     let (what, given) = match whole {
         None => (
@@ -233,13 +276,14 @@ fn words(
             rounded_up(guarantee.epsilon()),
             scientific(guarantee.delta())
         ),
-        "Protected: each line of the training table, its label included. Somebody with several \
-         lines is protected less, and running times are not protected."
-            .to_owned(),
+        format!(
+            "Protected: each line of the {table}, its label included. Somebody with several \
+             lines is protected less, and running times are not protected."
+        ),
     ];
     if draft_schema {
         words.push(format!(
-            "Public: the header, the flags, {size}; so is the test set, where there is one. NOT public, and not \
+            "Public: the header, the flags, {size}. NOT public, and not \
              protected: the schema is an unedited draft whose ranges, categories and label values were read from \
              the records. The guarantee does not cover what they tell; it holds for all that was computed once they \
              were fixed."
@@ -251,8 +295,7 @@ fn words(
         );
     } else {
         words.push(format!(
-            "Public: the schema, the header, the flags, {size}; so is the test set, where there \
-             is one."
+            "Public: the schema, the header, the flags, {size}."
         ));
         words.push(
             "Assumed: the schema and the flags were chosen without looking at the records, and the \

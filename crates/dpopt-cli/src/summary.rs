@@ -327,7 +327,7 @@ impl Summary<'_> {
             }
             Stop::NoGain => ", stopped where no length of a step was seen to gain anything",
             Stop::BudgetUsed => ", as many as the budget pays for, without a certificate",
-            _ => ", stopped because a release or a length was not finite",
+            Stop::Diverged => ", stopped because a release or a length was not finite",
         };
         let times = self.times.map(|times| {
             format!(

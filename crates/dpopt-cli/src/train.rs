@@ -46,7 +46,7 @@ use crate::population::PopulationArgs;
 use crate::ranks;
 use crate::rescue::Rescue;
 use crate::second_order::SecondOrder;
-use crate::statement::{Earlier, Statement};
+use crate::statement::{Earlier, Protected, Statement};
 use crate::summary::{Summary, Times};
 use crate::table_args::{DRAFT_ACCEPTED, TableArgs};
 use crate::tell::{tell, warn};
@@ -327,9 +327,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     if draft {
         warnings.push(DRAFT_ACCEPTED.to_owned());
     }
-    let unforeseen = source.label_warnings()?;
+    let (unforeseen, clipped) = source.label_warnings()?;
     let warned = !unforeseen.is_empty();
     warnings.extend(unforeseen);
+    warnings.extend(clipped);
     for warning in &warnings {
         warn(warning);
     }
@@ -456,7 +457,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     }
     let mut statement = Statement::new(
         guarantee,
-        facts.records,
+        (Protected::Trained, facts.records),
         outcome.stop,
         // Held-out records pay for their evaluation.
         Some(&finished.spent).filter(|_| held_out.is_none()),

@@ -31,7 +31,7 @@ use crate::model::Model;
 use crate::outputs::{Outputs, json_text};
 use crate::rescue::Rescue;
 use crate::source::Source;
-use crate::statement::Statement;
+use crate::statement::{Protected, Statement};
 use crate::summary::{print, print_json};
 use crate::table_args::{DRAFT_ACCEPTED, TableArgs};
 use crate::tell::warn;
@@ -185,9 +185,10 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         warnings.push(DRAFT_ACCEPTED.to_owned());
     }
     warnings.extend(weak(Some(epsilon), delta, records));
-    let unforeseen = source.label_warnings()?;
+    let (unforeseen, clipped) = source.label_warnings()?;
     let warned = !unforeseen.is_empty();
     warnings.extend(unforeseen);
+    warnings.extend(clipped);
     for warning in &warnings {
         warn(warning);
     }
@@ -231,7 +232,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
     told.chosen = best.candidate + 1;
     let mut statement = Statement::new(
         &guarantee,
-        records,
+        (Protected::Trained, records),
         Stop::Completed,
         None,
         None,

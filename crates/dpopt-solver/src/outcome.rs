@@ -105,7 +105,6 @@ impl std::fmt::Display for OutputRule {
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum Stop {
     /// All planned steps were made.
     Completed,

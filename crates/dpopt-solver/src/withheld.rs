@@ -5,7 +5,6 @@ use dpopt_privacy::Adjacency;
 
 /// Why something is not stated: a premise does not hold of these records or of this field. What was released is as good, and as private.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
 pub enum Withheld {
     /// The claim is about the population, and the records that were to be read are no fresh sample of it.
     #[error(transparent)]

@@ -79,7 +79,6 @@ impl WindowSlack {
 /// Of what a mean over a window is an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum WindowSubject {
     /// The Goldstein subdifferential: the value bounds the Goldstein distance.
     GoldsteinDistance,

@@ -1,6 +1,6 @@
 //! What there is to say of a model, section by section.
 
-use dpopt::data::tabular::{ColumnKind, LabelKind, Schema};
+use dpopt::data::tabular::{ColumnKind, LabelKind, Number, Schema, date_of_day};
 
 use super::document::{Block, Document, Section};
 use crate::attack::{AttackTable, GROUPS, Grounds};
@@ -44,17 +44,9 @@ fn paragraph(text: impl Into<String>) -> Block {
     Block::Paragraph(text.into())
 }
 
-/// What an attacker can do, by what the file knows: of all runs where the start came from earlier ones. Held-out records have another
-/// curve than the others, through the same point.
+/// The attacks on all that the file says.
 pub(super) fn attack(model: &Model) -> AttackTable {
-    let privacy = &model.privacy;
-    match (privacy.all_runs, &model.evaluation) {
-        (Some(all), _) => AttackTable::of_pair(all.epsilon, all.delta),
-        (None, Some(found)) if found.held_out.is_some() => {
-            AttackTable::of_pair(privacy.epsilon, privacy.delta)
-        }
-        _ => AttackTable::of_stated(privacy.accountant, privacy.epsilon, privacy.delta),
-    }
+    AttackTable::of_run(&model.privacy, model.evaluation.as_ref(), None)
 }
 
 fn promise(model: &Model) -> Vec<Block> {
@@ -130,8 +122,8 @@ fn meaning(model: &Model) -> Vec<Block> {
         }
         Grounds::Curve | Grounds::Groups => "These come from the accountant's curve of delta over epsilon.",
         Grounds::Pair => {
-            "These come from epsilon and delta alone. The run itself may leave an attacker less; its report.html has the table of \
-             its own curve."
+            "These come from epsilon and delta alone. The run itself may leave an attacker less; its report.html has a table of the \
+             best grounds that the run knew."
         }
     }));
     blocks.push(paragraph(
@@ -203,25 +195,22 @@ fn public(schema: &Schema) -> Vec<Block> {
                 "a number from {} to {}; anything else is read as {}",
                 range.min, range.max, range.default
             ),
-            _ => "of another kind".to_owned(),
         }
     )];
     items.extend(schema.columns().iter().map(|column| {
         let what = match &column.kind {
-            ColumnKind::Number(number) => format!(
-                "a number from {} to {}{}; anything else is read as {}",
-                number.min,
-                number.max,
-                match number.bins.len() {
-                    0 => String::new(),
-                    edges => format!(", in {} buckets", edges + 1),
-                },
-                number.default
-            ),
+            ColumnKind::Number(number) => numeric("a number", number, |x| x.to_string()),
+            ColumnKind::Date(number) => numeric("a date", number, |day| date_of_day(day as i64)),
             ColumnKind::Category(category) => {
                 format!("{}, or another", values(&category.values))
             }
-            _ => "not used".to_owned(),
+            ColumnKind::Hash(hashed) => {
+                format!(
+                    "a text, in one of {} buckets by a public hash",
+                    hashed.buckets
+                )
+            }
+            ColumnKind::Ignore => "not used".to_owned(),
         };
         format!("column {:?}: {what}", column.name)
     }));
@@ -253,6 +242,15 @@ fn public(schema: &Schema) -> Vec<Block> {
         ),
         Block::List(items),
     ]
+}
+
+fn numeric(what: &str, of: &Number, shown: impl Fn(f64) -> String) -> String {
+    let buckets = match of.bins.len() {
+        0 => String::new(),
+        edges => format!(", in {} buckets", edges + 1),
+    };
+    let [min, max, default] = [of.min, of.max, of.default].map(shown);
+    format!("{what} from {min} to {max}{buckets}; anything else is read as {default}")
 }
 
 fn values(all: &[String]) -> String {

@@ -148,13 +148,13 @@ enum LabelJson<'a> {
 }
 
 impl<'a> Flat<'a> {
-    pub(super) fn new(model: &'a Model, score: &'a Score) -> Result<Self, NotFlat> {
+    pub(super) fn new(model: &'a Model, score: &'a Score) -> Self {
         let label = model.schema.label();
         let column = label.column.as_str();
-        Ok(Self {
+        Self {
             format: FORMAT,
             row_norm: model.schema.row_norm(),
-            features: features(&model.schema)?,
+            features: features(&model.schema),
             weights: &score.rows,
             head: match &score.head {
                 Head::Linear => HeadJson::Linear,
@@ -179,39 +179,29 @@ impl<'a> Flat<'a> {
                     threshold: *threshold,
                 },
             },
-            label: match (&label.kind, label.range(), largest_count(model)) {
-                (_, Some(_), Some(largest)) => LabelJson::Count { column, largest },
-                (LabelKind::Several(several), ..) => LabelJson::Several {
+            label: match (&label.kind, largest_count(model)) {
+                (LabelKind::Number(_), Some(largest)) => LabelJson::Count { column, largest },
+                (LabelKind::Several(several), _) => LabelJson::Several {
                     column,
                     values: &several.values,
                 },
-                (_, Some(range), None) => LabelJson::Number {
+                (LabelKind::Number(range), None) => LabelJson::Number {
                     column,
                     middle: range.number(0.0),
                     half: range.half(),
                 },
-                _ => {
-                    let classes = label.classes();
-                    LabelJson::Two {
-                        column,
-                        positive: classes.map_or("", |classes| &classes.positive),
-                        negative: classes.map_or("", |classes| classes.negative()),
-                        logistic: is_logistic(model),
-                    }
-                }
+                (LabelKind::Classes(classes), _) => LabelJson::Two {
+                    column,
+                    positive: &classes.positive,
+                    negative: classes.negative(),
+                    logistic: is_logistic(model),
+                },
             },
             class_weights: model.class_weights.as_ref(),
             privacy: &model.privacy,
-        })
+        }
     }
 }
-
-/// A column of a kind that came later.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the column {0:?} is of a kind that the flat file does not describe; --format onnx takes encoded rows of any table"
-)]
-pub(super) struct NotFlat(String);
 
 /// The largest count that is predicted, of a model of counts.
 pub(super) fn largest_count(model: &Model) -> Option<f64> {
@@ -227,7 +217,7 @@ pub(super) fn is_logistic(model: &Model) -> bool {
 }
 
 /// In the order of [`Schema::feature_names`].
-fn features(schema: &Schema) -> Result<Vec<Feature<'_>>, NotFlat> {
+fn features(schema: &Schema) -> Vec<Feature<'_>> {
     let mut all = Vec::with_capacity(schema.dim());
     for column in schema.columns() {
         let name = column.name.as_str();
@@ -245,7 +235,9 @@ fn features(schema: &Schema) -> Result<Vec<Feature<'_>>, NotFlat> {
                 if number.linear {
                     let (from, width) = match number.transform {
                         Transform::Standard { mean, sd } => (mean, sd),
-                        _ => (number.min, number.max - number.min),
+                        Transform::Linear | Transform::Log1p => {
+                            (number.min, number.max - number.min)
+                        }
                     };
                     all.push(Feature::Number {
                         of: of(),
@@ -296,7 +288,6 @@ fn features(schema: &Schema) -> Result<Vec<Feature<'_>>, NotFlat> {
                 }));
             }
             ColumnKind::Ignore => {}
-            _ => return Err(NotFlat(name.to_owned())),
         }
     }
     if let Some(array) = schema.array() {
@@ -310,5 +301,5 @@ fn features(schema: &Schema) -> Result<Vec<Feature<'_>>, NotFlat> {
             scale: schema.intercept(),
         });
     }
-    Ok(all)
+    all
 }

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), CliError> {
     let score = score::Score::of(&model).map_err(|error| bad(error.to_string()))?;
     let bytes = match args.format {
         ExportFormat::Json => {
-            let flat = flat::Flat::new(&model, &score).map_err(|error| bad(error.to_string()))?;
+            let flat = flat::Flat::new(&model, &score);
             json_text(&flat)?.into_bytes()
         }
         ExportFormat::Onnx => {

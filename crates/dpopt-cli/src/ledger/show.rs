@@ -88,6 +88,6 @@ fn state(run: &RunReport) -> &'static str {
         RunState::Settled => "settled",
         RunState::Lapsed => "died, closed at what it had drawn",
         RunState::Died => "died, counts in full until the next run",
-        _ => "open",
+        RunState::Open => "open",
     }
 }

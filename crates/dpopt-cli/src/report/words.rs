@@ -67,7 +67,9 @@ pub(super) fn ended(stop: Stop, releases: &str) -> String {
         Stop::ByObserver => {
             format!("stopped by a signal before the end of its plan, after {releases}")
         }
-        _ => format!("stopped because a release or a length was not finite, after {releases}"),
+        Stop::Diverged => {
+            format!("stopped because a release or a length was not finite, after {releases}")
+        }
     }
 }
 
@@ -220,7 +222,7 @@ pub(super) fn subject(of: WindowSubject) -> &'static str {
             ". Component-wise: each record's own subgradients are averaged, and where the points hit a kink that mean may be none \
              of the mean loss"
         }
-        _ => {
+        WindowSubject::ClippedGradients => {
             ". The run clips gradients below the Lipschitz constant of the loss: where a clip bites, their mean is no gradient of \
              the loss"
         }

@@ -57,7 +57,7 @@ impl TrainArgs {
             (schema.dim(), row_norm),
             Some(1.0),
         )?;
-        let chosen = self.how.choose(self.solver, fit, &facts, &budget)?;
+        let mut chosen = self.how.choose(self.solver, fit, &facts, &budget)?;
         self.check_extras(chosen.solver)?;
         self.check_memory(in_a_file, chosen.solver)?;
         ranks::check_plan(&ranks::curator(self.adjacency)?, &*chosen.plan)?;
@@ -66,8 +66,7 @@ impl TrainArgs {
         if !ranks::is_first() {
             return Ok(());
         }
-        let withheld = self.withheld(&chosen, in_a_file)?;
-        notes.extend(withheld.map(|why| ("bound of a run on these records", why.to_string())));
+        chosen.no_sample = self.no_sample(&chosen, in_a_file)?;
         notes.push((
             "dry run",
             "nothing was charged, released or written".to_owned(),
@@ -75,14 +74,8 @@ impl TrainArgs {
         plan::show(&chosen, fit, (budget, None), &notes, self.json)
     }
 
-    /// Why a run on these records would not state the bound that it is planned with, as far as is known before it.
-    fn withheld(&self, chosen: &Chosen, in_a_file: bool) -> Result<Option<NoBound>, CliError> {
-        if ranks::adds_noise() {
-            return Ok(Some(NoBound::Noise));
-        }
-        if !chosen.plan.bound_sense().of_population() {
-            return Ok(None);
-        }
+    /// The reason for which slices of these records may be no fresh sample of the population, as in a run.
+    fn no_sample(&self, chosen: &Chosen, in_a_file: bool) -> Result<Option<NoBound>, CliError> {
         if in_a_file && self.order.draws(chosen.solver) {
             return Ok(Some(NoBound::Clusters));
         }

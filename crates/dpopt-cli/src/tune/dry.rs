@@ -62,7 +62,7 @@ pub(super) fn show(
         never_tried: never(candidates),
         no_run: match told.law {
             Law::Poisson => (-mean).exp(),
-            _ => 0.0,
+            Law::Geometric | Law::Logarithmic => 0.0,
         },
         foretold: evaluated::foretold(&searched.evaluation)?,
         event,

@@ -85,7 +85,7 @@ impl TuningSettings {
                 "that is a number",
                 &[TuningScore::AbsoluteError, TuningScore::SquaredError],
             ),
-            _ => ("of two classes", &[TuningScore::Auc, TuningScore::Accuracy]),
+            LabelKind::Classes(_) => ("of two classes", &[TuningScore::Auc, TuningScore::Accuracy]),
         };
         let by = self.score.or(scores.first().copied());
         by.filter(|by| scores.contains(by)).ok_or_else(|| {

@@ -362,3 +362,37 @@ fn numbers_are_evaluated() {
 fn mean(errors: &[f64], power: i32) -> f64 {
     errors.iter().map(|error| error.powi(power)).sum::<f64>() / errors.len() as f64
 }
+
+/// The statement is about the table that was read, and says that the model is public and the table is not.
+#[test]
+fn a_statement_protects_the_table_that_was_read() {
+    let place = Place::new();
+    let words = |of: &Value| of["privacy"]["words"].to_string();
+    let run = place.train("--epsilon 5 --solver noisy-gd --holdout 0.25 --evaluate --out out");
+    let trained = words(&place.json("out/model.json"));
+    assert!(
+        trained.contains("each line of the training table"),
+        "{trained}"
+    );
+    let on = |command: &str| {
+        let flags = format!("{command} --model out/model.json --data test.csv --epsilon 5 --json");
+        words(&serde_json::from_str(&place.ok(&flags)).unwrap())
+    };
+    for (said, table) in [
+        (words(&run["evaluation"]), "held-out part of the table"),
+        (on("evaluate"), "table that the model was evaluated on"),
+        (on("certify"), "table that the model was certified on"),
+    ] {
+        assert!(
+            said.contains(&format!("Protected: each line of the {table}")),
+            "{said}"
+        );
+        assert!(
+            said.contains(&format!("one record of the {table} is exchanged")),
+            "{said}"
+        );
+        for untrue in ["training table", "test set"] {
+            assert!(!said.contains(untrue), "{untrue}: {said}");
+        }
+    }
+}

@@ -266,3 +266,94 @@ fn a_report_says_how_it_was_made_as_far_as_the_user_wants() {
     place.ok(&format!("{flags} --no-command-line {ledger}"));
     assert!(!place.read("l").contains("t.csv"));
 }
+
+const COLUMNS: &str = "
+[[column]]
+name = \"joined\"
+kind = \"date\"
+min = \"1990-01-01\"
+max = \"2030-01-01\"
+default = \"2010-01-31\"
+
+[[column]]
+name = \"employer\"
+kind = \"hash\"
+buckets = 16
+
+[[column]]
+name = \"note\"
+kind = \"ignore\"
+";
+
+/// Each kind of column, in all three forms; a column that has a weight is never called unused.
+#[test]
+fn columns_that_have_weights_are_explained() {
+    let place = Place::new();
+    place.put("s.toml", &(place.read("s.toml") + COLUMNS));
+    let lines = crate::support::rows(400);
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| line.replacen(',', ",2001-02-03,acme,hi,", 1))
+        .collect();
+    place.put(
+        "t.csv",
+        &format!("x,joined,employer,note,c,y\n{}\n", lines.join("\n")),
+    );
+    place.ok(&format!("{TRAIN} --epsilon 1 --out o"));
+    let weights = place.json("o/model.json")["weights"].to_string();
+    for form in ["text", "markdown", "card"] {
+        let text = place.ok(&format!("explain o/model.json --format {form}"));
+        let text = text.replace('\\', "");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for (column, said) in [
+            ("x", "a number from 0 to 10; anything else is read as 0"),
+            ("c", "one of \"a\", \"b\", or another"),
+            (
+                "joined",
+                "a date from 1990-01-01 to 2030-01-01; anything else is read as 2010-01-31",
+            ),
+            ("employer", "a text, in one of 16 buckets by a public hash"),
+            ("note", "not used"),
+        ] {
+            let line = format!("column \"{column}\": {said}");
+            assert!(text.contains(&line), "{form}: {line}: {text}");
+            let weighted = weights.contains(&format!("\"{column}"));
+            assert_eq!(weighted, said != "not used", "{column}: {weights}");
+        }
+    }
+}
+
+/// Epsilon 1 at delta 1e-5 is mu = 0.26805, of 5 records 1.34026: Phi(Phi^-1(0.01) + 1.34026) = Phi(-0.98609) = 16.204 %, rounded up.
+/// Of two Gaussian parts a record is in one, so a hold-out with an evaluation changes nothing; explanation and report have one table.
+#[test]
+fn a_hold_out_leaves_the_attacks_on_a_gaussian_run_as_they_are() {
+    let place = Place::new();
+    for flags in ["", "--holdout 0.3 --evaluate"] {
+        place.ok(&format!(
+            "{TRAIN} --epsilon 1 --solver noisy-gd {flags} --out o --force"
+        ));
+        let text = place.ok("explain o/model.json");
+        let line = text
+            .lines()
+            .find(|line| line.trim().starts_with("1 %"))
+            .unwrap();
+        assert!(line.trim().ends_with("16.3 %"), "{flags}: {line}");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("trade-off curve"), "{flags}: {text}");
+        let report = place.read("o/report.html");
+        assert!(
+            report.contains("From the trade-off curve of the run itself"),
+            "{flags}"
+        );
+        assert!(report.contains("16.3 %"), "{flags}");
+    }
+    // Of a run on samples the curve is another one, and the report has it.
+    place.ok(&format!(
+        "{TRAIN} --epsilon 1 --solver dp-sgd --out o --force"
+    ));
+    assert!(
+        place
+            .ok("explain o/model.json")
+            .contains("epsilon and delta alone")
+    );
+}

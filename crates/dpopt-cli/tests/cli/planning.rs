@@ -80,7 +80,7 @@ fn a_plan_by_a_schema_fits_its_label() {
         );
         let by_numbers = json(
             &place,
-            &format!("plan noisy-gd --records 400 --dim 5 --row-norm 2 --loss {loss} {budget}"),
+            &format!("plan noisy-gd-theory --records 400 --dim 5 --row-norm 2 --loss {loss} {budget}"),
         );
         assert_eq!(by_schema, by_numbers, "{name}");
         assert_eq!(by_schema["dim"], 5 * times);
@@ -191,4 +191,21 @@ fn steps_that_are_asked_of_auto_are_its_steps() {
     assert!(found["predicted_bound"].as_f64().unwrap() < found["trivial_bound"].as_f64().unwrap());
     let reason = found["solver_reason"].as_str().unwrap();
     assert!(reason.contains("a limit on time or passes"), "{reason}");
+}
+
+/// A plan states the bound that a run states, or why a run states none.
+#[test]
+fn a_plan_states_no_bound_that_a_run_does_not() {
+    let place = Place::new();
+    let plan = |more: &str| {
+        let flags = "plan noisy-gd-theory --records 200000 --dim 5 --epsilon 2 --delta 1e-6";
+        place.ok(&format!("{flags} {more}"))
+    };
+    assert!(plan("").contains("on the gradient norm"));
+    let words = plan("--adjacency add-remove");
+    assert!(words.contains("none stated under add-remove"), "{words}");
+    assert!(!words.contains("on the gradient norm"), "{words}");
+    let found: Value = serde_json::from_str(&plan("--adjacency add-remove --json")).unwrap();
+    assert_eq!(found["predicted_bound"], Value::Null, "{found}");
+    assert_eq!(found["bound_on"], Value::Null, "{found}");
 }

@@ -409,3 +409,41 @@ fn a_number_is_fitted_by_default_and_scored_in_its_unit() {
     let report = place.read("o/report.html");
     assert!(report.contains("root mean square error") && report.contains("R²"));
 }
+
+/// Labels of a public test set beyond the range are clipped, as the schema says, which is no reason to look at the data again; labels that
+/// are not numbers count as the default, which is one.
+#[test]
+fn clipped_labels_of_a_test_set_end_with_code_0() {
+    let place = place();
+    for (labels, code, said) in [
+        (
+            [500.0, -7.0].map(|y| y.to_string()),
+            0,
+            "2 of the 2 labels of the test set test.csv are outside of the range",
+        ),
+        (
+            ["?".to_owned(), "500".to_owned()],
+            4,
+            "1 of the 2 labels of the test set test.csv are not numbers",
+        ),
+    ] {
+        let test = place.read("test.csv");
+        let header = test.lines().next().unwrap();
+        let line = test
+            .lines()
+            .nth(1)
+            .unwrap()
+            .rsplit_once(',')
+            .unwrap()
+            .0
+            .to_owned();
+        place.put(
+            "test.csv",
+            &format!("{header}\n{line},{}\n{line},{}\n", labels[0], labels[1]),
+        );
+        let flags = "train --data t.csv --schema s.toml --test test.csv --epsilon 5 --json";
+        let found: serde_json::Value = serde_json::from_str(&place.ends(flags, code)).unwrap();
+        let warnings = found["warnings"].to_string();
+        assert!(warnings.contains(said), "{warnings}");
+    }
+}

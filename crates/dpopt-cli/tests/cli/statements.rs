@@ -64,6 +64,15 @@ fn a_run_to_its_end_states_the_bound_of_its_plan_and_a_walk_from_elsewhere_none(
         if hidden.status.success() {
             let hidden: Value = serde_json::from_slice(&hidden.stdout).unwrap();
             assert_eq!(hidden["bound"], Value::Null, "{hidden}");
+            let dry = "--adjacency add-remove --public-records 400 --dry-run --json";
+            let dry = place.ok(&format!("train --data t.csv --schema s.toml {flags} {dry}"));
+            let dry: Value = serde_json::from_str(&dry).unwrap();
+            assert_eq!(dry["predicted_bound"], Value::Null, "{dry}");
+            let why = "no_bound_because";
+            assert!(
+                dry[why] == hidden[why] || run["bound"].is_null(),
+                "{dry} {hidden}"
+            );
             unstated += u32::from(run["bound"].is_number());
         }
     }

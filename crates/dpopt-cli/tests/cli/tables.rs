@@ -216,3 +216,19 @@ fn a_table_of_semicolons_dates_and_texts_is_trained_on_and_predicted() {
             .contains("400 records")
     );
 }
+
+/// The tool's own draft shortens rows by design: one line with the share, and no list of lines.
+#[test]
+fn rows_that_are_shortened_are_counted_in_one_line() {
+    let place = Place::new();
+    place.put("d.toml", &place.ok("schema t.csv"));
+    let report = place.ok("check t.csv --schema d.toml");
+    let said =
+        "400 of 400 rows (100.0 %) are longer than row_norm and are shortened to it, by design";
+    assert!(report.lines().any(|line| line == said), "{report}");
+    assert!(
+        report.contains("the schema foresees every field"),
+        "{report}"
+    );
+    assert!(!report.contains("    line "), "{report}");
+}

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dpopt_linalg::Design;
 
+use super::check::Shortened;
 use super::column::{ArrayColumns, Label, LabelKind, LabelRange};
 use super::draft::DRAFT_LINE;
 use super::error::TabularError;
@@ -42,11 +43,10 @@ pub struct ArrayReport {
     pub records: u64,
     /// Records whose label becomes +1; none where the label has not two values.
     pub positives: Option<u64>,
-    /// Records whose label is none of the values of the schema: its default is used. Of labels that are numbers, those outside
-    /// of the range, which are clipped, and those that are not finite.
+    /// Records whose label is none of the values of the schema, or not finite where labels are numbers: the default is used.
     pub unknown_labels: u64,
-    /// Whether labels are numbers of a range.
-    pub ranged: bool,
+    /// Records whose label is a number outside of the range of the schema: it is clipped.
+    pub clipped_labels: u64,
     /// Records with an entry that is not finite: they contribute nothing.
     pub not_finite: u64,
     /// Records longer than the row norm, which are rescaled.
@@ -68,15 +68,11 @@ impl fmt::Display for ArrayReport {
             None => writeln!(f, "{path}: {records} records")?,
         }
         writeln!(f, "(this report reads the records; it is not private)")?;
-        let unknown = if self.ranged {
-            "label out of range or not finite, clipped or default used"
-        } else {
-            "unknown label, default used"
-        };
+        write!(f, "{}", Shortened(self.rescaled, *records))?;
         for (count, what) in [
-            (self.unknown_labels, unknown),
+            (self.unknown_labels, "unknown label, default used"),
+            (self.clipped_labels, "label out of range, clipped"),
             (self.not_finite, "not finite, contributes nothing"),
-            (self.rescaled, "row longer than row_norm, rescaled"),
         ] {
             if count > 0 {
                 writeln!(f, "{what}: {count}")?;
@@ -141,7 +137,7 @@ impl ArrayFiles {
             records: design.rows() as u64,
             positives: schema.label().classes().map(|_| 0),
             unknown_labels: 0,
-            ranged: schema.label().range().is_some(),
+            clipped_labels: 0,
             not_finite: 0,
             rescaled: 0,
             lines: None,
@@ -151,7 +147,11 @@ impl ArrayFiles {
             if let Some(positives) = &mut report.positives {
                 *positives += u64::from(codes.label(value) > 0.0);
             }
-            report.unknown_labels += u64::from(!codes.knows(value));
+            let unforeseen = u64::from(!codes.knows(value));
+            match codes.clips(value) {
+                true => report.clipped_labels += unforeseen,
+                false => report.unknown_labels += unforeseen,
+            }
             report.not_finite += u64::from(!row.is_finite());
             report.rescaled += u64::from(row.is_finite() && row.norm_upper() > schema.row_norm());
         }
@@ -394,6 +394,11 @@ impl Codes {
                 .map_or(*default, |code| code as f32),
             Self::Number(range) => range.encode(Some(f64::from(value))),
         }
+    }
+
+    /// Whether the label is a number that the range is for.
+    fn clips(&self, value: f32) -> bool {
+        matches!(self, Self::Number(_)) && value.is_finite()
     }
 
     /// Whether the schema foresees the label.

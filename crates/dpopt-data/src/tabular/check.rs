@@ -58,12 +58,16 @@ impl CheckReport {
         self.counts.get(&kind).copied().unwrap_or(0)
     }
 
-    /// Whether the schema foresees all of the table. Rescaled rows are no defect of a record.
+    /// Whether the schema foresees all of the table. Rows are shortened by design: that is no defect of a record.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.counts
-            .iter()
-            .all(|(kind, count)| *kind == ProblemKind::Rescaled || *count == 0)
+        self.defects().next().is_none()
+    }
+
+    /// Kinds of problems with their occurrences.
+    fn defects(&self) -> impl Iterator<Item = (&ProblemKind, &u64)> {
+        let all = self.counts.iter();
+        all.filter(|(kind, count)| **kind != ProblemKind::Rescaled && **count > 0)
     }
 }
 
@@ -80,10 +84,15 @@ impl fmt::Display for CheckReport {
             None => writeln!(f, "{path}: {records} records")?,
         }
         writeln!(f, "(this report reads the records; it is not private)")?;
-        if self.counts.is_empty() {
+        write!(
+            f,
+            "{}",
+            Shortened(self.count(ProblemKind::Rescaled), *records)
+        )?;
+        if self.is_clean() {
             return writeln!(f, "the schema foresees every field");
         }
-        for (kind, count) in &self.counts {
+        for (kind, count) in self.defects() {
             writeln!(f, "{kind}: {count}")?;
             for ((of, column), count) in &self.by_column {
                 if of == kind {
@@ -107,6 +116,23 @@ impl fmt::Display for CheckReport {
     }
 }
 
+/// How many of all rows are longer than the row norm: one line, and nothing where there is no such row.
+pub(super) struct Shortened(pub(super) u64, pub(super) u64);
+
+impl fmt::Display for Shortened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(rows, records) = *self;
+        if rows == 0 {
+            return Ok(());
+        }
+        let share = 100.0 * rows as f64 / records as f64;
+        writeln!(
+            f,
+            "{rows} of {records} rows ({share:.1} %) are longer than row_norm and are shortened to it, by design"
+        )
+    }
+}
+
 /// Collects what the encoder notes.
 pub(super) struct Collector {
     line: u64,
@@ -118,7 +144,7 @@ impl Witness for Collector {
     fn note(&mut self, place: Place, kind: ProblemKind, text: &[u8]) {
         *self.counts.entry((kind, place)).or_insert(0) += 1;
         let listed = self.listed.entry(kind).or_default();
-        if listed.len() < LISTED_PER_KIND {
+        if kind != ProblemKind::Rescaled && listed.len() < LISTED_PER_KIND {
             listed.push((self.line, place, shown(text)));
         }
     }

@@ -26,7 +26,6 @@ pub struct Label {
 
 /// What a label is.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum LabelKind {
     /// One of two values.
     Classes(Classes),
@@ -89,7 +88,6 @@ pub struct Column {
 
 /// How a column is encoded.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum ColumnKind {
     /// A number: one feature (in [0, scale], or in [-scale, scale] where it is centred, unless it is standardised), buckets, or both, and
     /// one for a number that is missing.
@@ -170,7 +168,6 @@ pub struct Share {
 
 /// Map of a number in [min, max].
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum Transform {
     /// (x - min) / (max - min), from 0 to 1.
     Linear,

@@ -62,7 +62,8 @@ fn length(year: i64, month: usize) -> Option<i64> {
 }
 
 /// A day as `YYYY-MM-DD`; days beyond the years 0000 to 9999 are the nearest of those.
-pub(super) fn text(day: i64) -> String {
+#[must_use]
+pub fn text(day: i64) -> String {
     let mut rest = day.saturating_add(EPOCH).clamp(0, days_before(10_000) - 1);
     // A year has less than 366 days: this is the year, or the one before it.
     let mut year = rest / 366;

@@ -47,6 +47,7 @@ pub use column::{
 #[cfg(feature = "parquet")]
 pub use convert::convert_parquet;
 pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};
+pub use date::text as date_of_day;
 pub use draft::{draft_schema, draft_schema_from};
 pub use encode::Encoder;
 pub use error::{GroupProblem, SchemaProblem, TabularError};

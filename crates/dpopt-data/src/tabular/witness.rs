@@ -69,7 +69,7 @@ impl fmt::Display for ProblemKind {
             Self::OverlongLine => "line above 1 MiB, a record of defaults",
             Self::OpenQuote => "quote left open, ended with its line",
             Self::InvalidUtf8 => "not UTF-8",
-            Self::Rescaled => "row longer than row_norm, rescaled",
+            Self::Rescaled => "row longer than row_norm, shortened",
         })
     }
 }

@@ -471,6 +471,9 @@ fn a_draft_loads_and_fits_its_table() {
     assert!(schema.row_norm() >= half && schema.row_norm() <= half + 0.1 + 1e-12);
     // A row is at least as long as its intercept and its two categories, so all are rescaled.
     assert_eq!(report.count(ProblemKind::Rescaled), 3000);
+    assert!(report.to_string().contains("3000 of 3000 rows (100.0 %)"));
+    let listed = |problem: &&dpopt_data::tabular::Problem| problem.kind == ProblemKind::Rescaled;
+    assert_eq!(report.listed.iter().filter(listed).count(), 0);
 
     // Without a label to guess the draft asks for one instead of inventing it.
     std::fs::write(&path, "a,b\n1,2\n2,3\n3,4\n").unwrap();

@@ -89,7 +89,6 @@ pub struct RunReport {
 /// What became of a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum RunState {
     /// Still going; or killed, and nobody can tell. All of the reservation counts.
     Open,
