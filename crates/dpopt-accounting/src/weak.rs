@@ -33,11 +33,17 @@ impl Weak {
 impl fmt::Display for Weak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Epsilon(epsilon) => write!(
-                f,
-                "epsilon {epsilon} is above {LARGEST}: the odds that a record is there may change by a factor of \
-                 e^{epsilon}, so that the guarantee hides next to nothing"
-            ),
+            Self::Epsilon(epsilon) => {
+                let epsilon = match epsilon.get() {
+                    readable if readable < 1e6 => format!("{readable}"),
+                    large => format!("{large:e}"),
+                };
+                write!(
+                    f,
+                    "epsilon {epsilon} is above {LARGEST}: what is released may change the odds of a guess at one record by a factor of \
+                     e^{epsilon}, so that the guarantee hides next to nothing"
+                )
+            }
             Self::Delta(delta, records) => write!(
                 f,
                 "delta {:e} is not below one over the number of records ({:.3e}): a mechanism that publishes a random record would \

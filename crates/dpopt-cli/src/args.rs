@@ -1,8 +1,10 @@
 //! Values of flags: text to checked units, so that an error names the flag.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use dpopt::data::names::hint;
 use dpopt::minimax::{self, SaddleSolver};
 use dpopt::nonconvex::{Auto, SOLVERS, Solver, WalkConstants, auto_names, solver};
@@ -11,6 +13,8 @@ use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
 };
 use serde::Serialize;
+
+use crate::artefacts::MODEL;
 
 
 /// More threads help no run here.
@@ -65,6 +69,18 @@ fn names() -> Vec<&'static str> {
     offered().map(|solver| solver.name).collect()
 }
 
+/// All that `--solver` takes, auto first.
+pub(crate) fn solver_names() -> Vec<&'static str> {
+    let named = names().into_iter().chain(saddle_names());
+    std::iter::once("auto").chain(named).collect()
+}
+
+/// All that `--loss` takes, without the numbers that may follow.
+pub(crate) fn loss_names() -> Vec<String> {
+    let bare = Glm::ALL.map(|loss| loss.to_string().split(':').next().unwrap_or_default().to_owned());
+    bare.into_iter().chain(["softmax".to_owned()]).collect()
+}
+
 impl FromStr for SolverArg {
     type Err = String;
 
@@ -83,11 +99,12 @@ impl FromStr for SolverArg {
                 "{solver} needs a KL condition, which no table of data has by itself"
             ));
         }
-        let known: Vec<&str> = names().into_iter().chain(saddle_names()).collect();
-        let listed = known.join(", ");
-        let meant = hint(name, known.into_iter().chain(["auto"]));
+        let known = solver_names();
+        let meant = hint(name, known.iter().copied());
+        let (auto, others) = known.split_first().unwrap_or((&"auto", &[]));
         Err(format!(
-            "no solver is called `{name}`; known: {listed}, or auto{meant}"
+            "no solver is called `{name}`; known: {}, or {auto}{meant}",
+            others.join(", ")
         ))
     }
 }
@@ -150,6 +167,14 @@ impl<'de> serde::Deserialize<'de> for AnySolver {
     }
 }
 
+/// The file of a model; of a folder that `--out` made, the model in it.
+pub(crate) fn model() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().map(|path| match path.is_dir() {
+        true => path.join(MODEL),
+        false => path,
+    })
+}
+
 /// An accountant, or the tightest one that takes the events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AccountantArg {
@@ -184,20 +209,21 @@ fn named<T: std::fmt::Display + Copy>(name: &str, all: &[T]) -> Result<T, String
     })
 }
 
+/// The relations that tables are trained on under.
+pub(crate) const OF_TABLES: [Adjacency; 2] = [Adjacency::ReplaceOne, Adjacency::AddRemove];
+/// Those that the accountants know.
+pub(crate) const ADJACENCIES: [Adjacency; 3] = [
+    Adjacency::ReplaceOne,
+    Adjacency::AddRemove,
+    Adjacency::ZeroOut,
+];
+
 pub(crate) fn adjacency(name: &str) -> Result<Adjacency, String> {
-    named(name, &[Adjacency::ReplaceOne, Adjacency::AddRemove])
+    named(name, &OF_TABLES)
 }
 
-/// Any relation that the accountants know; tables are trained on under those of [`adjacency`].
 pub(crate) fn any_adjacency(name: &str) -> Result<Adjacency, String> {
-    named(
-        name,
-        &[
-            Adjacency::ReplaceOne,
-            Adjacency::AddRemove,
-            Adjacency::ZeroOut,
-        ],
-    )
+    named(name, &ADJACENCIES)
 }
 
 /// What the standard deviation of noise is divided by to give a noise multiplier.
@@ -294,9 +320,8 @@ pub(crate) fn loss(name: &str) -> Result<Glm, String> {
     let bare = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
     name.parse::<Glm>().map_err(|error| match error {
         LossNameError::Unknown => {
-            let names: Vec<String> = Glm::ALL.map(|loss| bare(&loss.to_string())).into();
-            let names = names.iter().map(String::as_str).chain(["softmax"]);
-            let meant = hint(&bare(name), names);
+            let names = loss_names();
+            let meant = hint(&bare(name), names.iter().map(String::as_str));
             format!("{error}{meant}")
         }
         error => error.to_string(),
@@ -394,11 +419,8 @@ mod tests {
         }
         let kl = "kl-spider".parse::<SolverArg>();
         assert!(kl.is_err_and(|message| message.contains("KL condition")));
-        assert!(
-            "sgd"
-                .parse::<SolverArg>()
-                .is_err_and(|m| m.contains("auto"))
-        );
+        let sgd = "sgd".parse::<SolverArg>();
+        assert!(sgd.is_err_and(|message| message.ends_with("or auto (did you mean dp-sgd?)")));
         assert_eq!("auto".parse(), Ok(AccountantArg::Auto));
         assert!("moments".parse::<AccountantArg>().is_err());
     }

@@ -43,7 +43,7 @@ use crate::weak::weak;
 #[derive(Debug, Args)]
 pub(crate) struct CertifyArgs {
     /// Model written by `dpopt train --out`: linear or a factor, of a loss with two derivatives
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = args::model())]
     model: PathBuf,
     /// Private records that it is certified on; `-`: a table on standard input
     #[arg(long, value_name = "FILE")]

@@ -28,7 +28,7 @@ use crate::weak::weak;
 #[derive(Debug, Args)]
 pub(crate) struct EvaluateArgs {
     /// Model written by `dpopt train --out`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = args::model())]
     model: PathBuf,
     /// Private records that it is evaluated on, and was not trained on; `-`: a table on standard input
     #[arg(long, value_name = "FILE")]

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use crate::args;
 use crate::error::CliError;
 use crate::model::Model;
 use crate::summary::print;
@@ -19,7 +20,7 @@ use crate::summary::print;
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// Model written by `dpopt train --out`
-    #[arg(value_name = "MODEL")]
+    #[arg(value_name = "MODEL", value_parser = args::model())]
     model: PathBuf,
     /// text, markdown, or card: Markdown under a YAML header, as model cards have it
     #[arg(long, value_name = "FORMAT", default_value = "text")]

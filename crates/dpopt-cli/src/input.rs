@@ -44,15 +44,20 @@ pub(crate) struct UnknownLabels {
     pub(crate) texts: Vec<String>,
 }
 
+/// The formats that are read.
+pub(crate) fn format_names() -> Vec<String> {
+    let read = |format: &&Format| cfg!(feature = "parquet") || **format != Format::Parquet;
+    let names = Format::ALL.iter().filter(read);
+    names.map(ToString::to_string).collect()
+}
+
 /// The format that a flag names.
 pub(crate) fn format(name: &str) -> Result<Format, String> {
     let found = Format::ALL
         .into_iter()
         .find(|format| format.to_string() == name);
     found.ok_or_else(|| {
-        let read = |format: &Format| cfg!(feature = "parquet") || *format != Format::Parquet;
-        let names = Format::ALL.iter().filter(|format| read(format));
-        let names: Vec<String> = names.map(ToString::to_string).collect();
+        let names = format_names();
         let meant = hint(name, names.iter().map(String::as_str));
         format!("known are {}{meant}", names.join(", "))
     })

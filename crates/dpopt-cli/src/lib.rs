@@ -277,9 +277,10 @@ mod pages;
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     use super::pages::{blocks_of, calls, pages};
+    use super::shell::with_names;
     use super::{Cli, Command, one_line};
 
     /// Why calls in a script are refused before a file is opened.
@@ -325,6 +326,42 @@ mod tests {
             assert_eq!(refused(script).len(), 1, "{script}");
         }
         assert!(refused("dpopt train\necho dpopt trian\n").is_empty());
+    }
+
+    /// Calls of every command with each of its flags and a name that nobody knows; the flags are those whose values have names.
+    #[test]
+    fn a_flag_that_takes_names_has_them_completed() {
+        fn look(command: &clap::Command, path: &[&str], found: &mut Vec<String>) {
+            for below in command.get_subcommands() {
+                look(below, &[path, &[below.get_name()]].concat(), found);
+            }
+            for arg in command.get_arguments() {
+                let (Some(flag), true) = (arg.get_long(), arg.get_action().takes_values()) else {
+                    continue;
+                };
+                let said = |name: &str| {
+                    let flag = format!("--{flag}");
+                    let words = path.iter().copied().chain([flag.as_str(), name]);
+                    Cli::try_parse_from(words).map_or_else(|error| error.to_string(), |_| String::new())
+                };
+                let refusal = said("nobody");
+                if !["known are", "known:", "known ones", "possible values"].iter().any(|words| refusal.contains(words)) {
+                    continue;
+                }
+                found.push(flag.to_owned());
+                let names = arg.get_possible_values();
+                assert!(names.len() > 1, "{path:?} --{flag}: {refusal}");
+                for name in names {
+                    let said = said(name.get_name());
+                    assert!(!said.contains("invalid value"), "{path:?}: {said}");
+                }
+            }
+        }
+        let mut found = Vec::new();
+        look(&with_names(Cli::command()), &["dpopt"], &mut found);
+        for flag in ["solver", "loss", "objective", "adjacency", "accountant", "budget-filter", "activation", "format", "score"] {
+            assert!(found.iter().any(|of| of == flag), "{flag}: {found:?}");
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) enum Objective {
 }
 
 impl Objective {
-    const ALL: [(Self, &'static str); 4] = [
+    pub(crate) const ALL: [(Self, &'static str); 4] = [
         (Self::LogLoss, "log-loss"),
         (Self::GroupDro, "group-dro"),
         (Self::EqualOpportunity, "equal-opportunity"),

@@ -25,7 +25,7 @@ use crate::tell::tell;
 #[derive(Debug, Args)]
 pub(crate) struct PredictArgs {
     /// Model written by `dpopt train --out`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = args::model())]
     model: PathBuf,
     /// Records to score; the label column of a table may be absent. `-`: a table on standard input
     #[arg(long, value_name = "FILE")]

@@ -2,12 +2,20 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
+use dpopt::certify::TuningScore;
+use dpopt::nonconvex::WalkConstants;
+use dpopt::oracle::Activation;
+use dpopt::privacy::{Accountant, FilterKind};
 
+use crate::args;
 use crate::artefacts::{Readers, failed, may_write, write_file};
 use crate::error::CliError;
+use crate::input;
+use crate::objective::Objective;
 use crate::summary::print;
 
 /// Flags of `dpopt completions`.
@@ -29,8 +37,40 @@ pub(crate) struct ManArgs {
     force: bool,
 }
 
+/// The names that a flag takes, where the parser of its values does not list them.
+fn names(command: &str, flag: &str) -> Option<Vec<String>> {
+    fn all<T: ToString>(of: impl IntoIterator<Item = T>) -> Option<Vec<String>> {
+        Some(of.into_iter().map(|name| name.to_string()).collect())
+    }
+    match flag {
+        "solver" => all(args::solver_names()),
+        "loss" => all(args::loss_names()),
+        "objective" => all(Objective::ALL.map(|(_, name)| name)),
+        "adjacency" if matches!(command, "account" | "calibrate") => all(args::ADJACENCIES),
+        "adjacency" => all(args::OF_TABLES),
+        "accountant" => all(Accountant::ALL).map(|names| [names, vec!["auto".to_owned()]].concat()),
+        "budget_filter" => all(FilterKind::ALL),
+        "activation" => all(Activation::ALL),
+        "walk_constants" => all(WalkConstants::ALL),
+        "format" => Some(input::format_names()),
+        "score" => all(TuningScore::ALL),
+        _ => None,
+    }
+}
+
+/// A command with the names that its flags take, for those who only look at it.
+pub(crate) fn with_names(command: Command) -> Command {
+    let of = command.get_name().to_owned();
+    let named = command.mut_args(|arg| match names(&of, arg.get_id().as_str()) {
+        Some(names) => arg.value_parser(PossibleValuesParser::new(names)),
+        None => arg,
+    });
+    named.mut_subcommands(with_names)
+}
+
 /// Prints the script.
-pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> Result<(), CliError> {
+pub(crate) fn completions(args: &CompletionsArgs, command: Command) -> Result<(), CliError> {
+    let mut command = with_names(command);
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
     clap_complete::generate(args.shell, &mut command, name, &mut script);

@@ -4,7 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use dpopt::privacy::accounting::curves::PrivacyCurve;
 use dpopt::privacy::accounting::{AccountingError, calibrate};
-use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate};
+use dpopt::privacy::{
+    Accountant, Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate, Weak,
+};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -86,6 +88,19 @@ impl PyEvent {
         let make = slf.get_type().getattr("from_json")?.unbind();
         Ok((make, (slf.get().to_json()?,)))
     }
+}
+
+/// Why a budget for so many records promises next to nothing; none of it, where it does not.
+#[pyfunction]
+pub(crate) fn weak(
+    epsilon: Option<f64>,
+    delta: Option<f64>,
+    records: u64,
+) -> PyResult<Vec<String>> {
+    let epsilon = epsilon.map(epsilon_of).transpose()?;
+    let delta = delta.map(delta_of).transpose()?;
+    let found = Weak::of(epsilon, delta, records);
+    Ok(found.map(|weak| weak.to_string()).collect())
 }
 
 pub(crate) fn noise(multiplier: f64) -> PyResult<NoiseMultiplier> {

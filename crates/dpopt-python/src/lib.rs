@@ -21,13 +21,15 @@ mod _dpopt {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::accounting::{PyEvent, calibrate_noise, calibrate_steps, delta, epsilon, trade_off};
+    use super::accounting::{
+        PyEvent, calibrate_noise, calibrate_steps, delta, epsilon, trade_off, weak,
+    };
     #[pymodule_export]
     use super::certify::certify;
     #[pymodule_export]
     use super::groups::{plan_groups, train_groups};
     #[pymodule_export]
-    use super::schema::{PySchema, table_of_file, table_of_frame};
+    use super::schema::{PySchema, check_file, check_frame, table_of_file, table_of_frame};
     #[pymodule_export]
     use super::steps::Steps;
     #[pymodule_export]

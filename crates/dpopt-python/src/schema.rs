@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use dpopt::data::tabular::{
-    ColumnKind, EncodedTable, LabelKind, Schema, TabularError, Values, encode_frame, read_features,
-    read_parquet, read_parquet_features, read_rows, read_table, schema_of_rows,
+    CheckReport, ColumnKind, EncodedTable, LabelKind, ProblemKind, Schema, TabularError, Values, check,
+    check_parquet, encode_frame, read_features, read_parquet, read_parquet_features, read_rows, read_table, schema_of_rows,
 };
 use dpopt::linalg::{Design, RowFile};
 use numpy::PyReadonlyArray1;
@@ -190,6 +190,63 @@ pub(crate) fn table_of_file(
         (_, false) => read_features(&path, of).map(blank).map_err(problem),
     })?;
     Table::new(design, labels)
+}
+
+/// What is odd: in words, in which column, how often, and examples.
+type Odd = (String, String, u64, Vec<String>);
+
+/// Records, those of them whose rows are rescaled, and what is odd.
+type Found = (u64, u64, Vec<Odd>);
+
+fn odd(report: CheckReport) -> Found {
+    let mut all: Vec<Odd> = Vec::new();
+    let kinds = report.counts.iter();
+    for (kind, total) in kinds.filter(|(kind, _)| **kind != ProblemKind::Rescaled) {
+        let of_kind = report.by_column.iter().filter(|((of, _), _)| of == kind);
+        let mut places: Vec<(Option<&String>, u64)> =
+            of_kind.map(|((_, column), count)| (Some(column), *count)).collect();
+        let of_records = total - places.iter().map(|(_, count)| count).sum::<u64>();
+        places.push((None, of_records));
+        for (column, count) in places.into_iter().filter(|(_, count)| *count > 0) {
+            let listed = report.listed.iter();
+            let listed = listed.filter(|of| of.kind == *kind && of.column.as_ref() == column);
+            let shown = listed.map(|of| of.text.clone()).filter(|text| !text.is_empty());
+            let column = column.cloned().unwrap_or_default();
+            all.push((kind.to_string(), column, count, shown.collect()));
+        }
+    }
+    (report.records, report.count(ProblemKind::Rescaled), all)
+}
+
+/// What a frame holds that the schema does not foresee. Not private.
+#[pyfunction]
+pub(crate) fn check_frame(
+    columns: Vec<(String, Cells<'_>)>,
+    schema: &PySchema,
+) -> PyResult<Found> {
+    let columns = columns
+        .iter()
+        .map(|(name, cells)| Ok((name.clone(), cells.values()?)));
+    let columns: Vec<(String, Values<'_>)> = columns.collect::<PyResult<_>>()?;
+    let found = dpopt::data::tabular::check_frame(&columns, &schema.0, "the frame");
+    found.map(odd).map_err(problem)
+}
+
+/// The same of a file: CSV (gzip too), or Parquet by `.parquet`.
+#[pyfunction]
+pub(crate) fn check_file(path: PathBuf, schema: &PySchema) -> PyResult<Found> {
+    let kind = path.extension().and_then(|kind| kind.to_str());
+    let kind = kind.map(str::to_ascii_lowercase).unwrap_or_default();
+    let found = match kind.as_str() {
+        "parquet" | "pq" => check_parquet(&path, &schema.0),
+        "dpr" => {
+            return Err(user(
+                "a file of rows holds what became of the records; check the table that it was made from",
+            ));
+        }
+        _ => check(&path, &schema.0),
+    };
+    found.map(odd).map_err(problem)
 }
 
 fn parts(table: EncodedTable) -> (Design, Vec<f32>) {

@@ -15,10 +15,10 @@ SOURCES = pathlib.Path(__file__).parents[1] / "python" / "dpopt"
 #: Which names stand together.
 PARTS = {
     "Accounting": ["Event", "Statement", "account", "epsilon", "delta", "attacker", "noise_multiplier", "steps", "from_dp_accounting", "to_dp_accounting"],
-    "Estimators": ["PrivateClassifier", "PrivateMLPClassifier", "PrivateRegressor", "PrivateGroupDRO", "PrivateRanker", "Plan", "Certificate", "Schema", "losses", "solvers"],
+    "Estimators": ["PrivateClassifier", "PrivateMLPClassifier", "PrivateRegressor", "PrivateGroupDRO", "PrivateRanker", "Plan", "Unforeseen", "Certificate", "Schema", "losses", "solvers"],
     "Own gradients": ["PrivateSteps", "Rate", "verify_rate"],
     "Budgets": ["Ledger"],
-    "Errors": ["Error", "DPUserError", "AccountingError", "PlanError", "BudgetError", "DataError"],
+    "Errors": ["Error", "DPUserError", "AccountingError", "PlanError", "BudgetError", "DataError", "WeakGuaranteeWarning"],
 }
 
 

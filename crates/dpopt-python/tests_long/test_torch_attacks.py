@@ -38,10 +38,135 @@ def test_what_a_record_costs_in_evaluations_changes_no_row():
                 parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
         return rows(optimizer, np.arange(60))
 
-    # A class that is not there has its chunk evaluated record by record.
+    # A class that is not there has a gradient that is not finite, which counts as zero.
     good, bad = of(1), of(7)
-    assert not bad[0].any() and good[0].any()
+    assert not np.isfinite(bad[0]).all() and good[0].any()
     assert np.array_equal(good[1:], bad[1:])
+
+
+class Wordy(nn.Module):
+    """Words of a record, taken by a layer, or by a function from a table of many or of few."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.last = how, nn.Linear(8, 3)
+        self.words = nn.Embedding(2000 if how == "sparse" else 5, 8)
+
+    def forward(self, x):
+        table = self.words.weight
+        if self.how == "index_select":
+            return self.last(table.index_select(0, x[0]).mean(0, keepdim=True))
+        if self.how == "items":
+            return self.last(table[x[0]].mean(0, keepdim=True))
+        return self.last(self.words(x).mean(1))
+
+
+#: How a record can have no gradient: the model, the criterion, records, and what makes one of them such a record.
+ODD = {
+    "class": (lambda: nn.Linear(4, 3), nn.CrossEntropyLoss(), "classes", 7),
+    "negative class": (lambda: nn.Linear(4, 3), nn.CrossEntropyLoss(), "classes", -1),
+    "class of log-probabilities": (lambda: nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1)), nn.NLLLoss(), "classes", 3),
+    "class of a margin": (lambda: nn.Linear(4, 3), nn.MultiMarginLoss(), "classes", 9),
+    "class by gather": (lambda: nn.Linear(4, 3), lambda out, y: -out.log_softmax(1).gather(1, y[:, None]).sum(), "classes", 2**40),
+    "class by scatter": (lambda: nn.Linear(4, 3), lambda out, y: (out - torch.zeros(1, 3).scatter(1, y[:, None], 1.0)).square().sum(), "classes", 3),
+    "words": (lambda: Wordy("layer"), nn.CrossEntropyLoss(), "words", 5),
+    "sparse words": (lambda: Wordy("sparse"), nn.CrossEntropyLoss(), "words", 2000),
+    "negative sparse words": (lambda: Wordy("sparse"), nn.CrossEntropyLoss(), "words", -1),
+    "words by index_select": (lambda: Wordy("index_select"), nn.CrossEntropyLoss(), "words", 5),
+    "words as items": (lambda: Wordy("items"), nn.CrossEntropyLoss(), "words", -6),
+    "probability": (lambda: nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()), nn.BCELoss(), "shares", 1.5),
+    "probability of NaN": (lambda: nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()), nn.BCELoss(), "numbers", np.nan),
+}
+
+
+def odd_data(kind, odd):
+    torch.manual_seed(3)
+    x, y = torch.randn(40, 4), torch.randint(3, (40,))
+    if kind == "words":
+        x = torch.randint(5, (40, 6))
+    if kind in ("shares", "numbers"):
+        y = torch.rand(40, 1)
+    if odd is not None:
+        changed = x if kind in ("words", "numbers") else y
+        changed[7] = changed[7].clone()
+        changed[7].view(-1)[0] = odd
+    return TensorDataset(x, y)
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("estimator", [None, dpopt.torch.Storm(forget=0.5, smoothness=1.0)])
+def test_a_record_without_a_gradient_costs_no_call_more_and_counts_as_zero(kind, estimator, monkeypatch):
+    model, criterion, of, odd = ODD[kind]
+    whole = dpopt.torch._Task.gradients
+
+    def released(data):
+        """The first gradient, times the records that its mean is over, and the calls of two steps."""
+        torch.manual_seed(1)
+        made, calls, found = model(), [], []
+        settings = {} if estimator is None else {"estimator": estimator}
+        # All records in each step, in three chunks, with next to no noise.
+        _, optimizer, loader = private(made, data, batch=40, criterion=criterion, noise_multiplier=1e-9, steps=2, chunk=16, **settings)
+        with monkeypatch.context() as patch:
+            patch.setattr(dpopt.torch._Task, "gradients", lambda *arguments: calls.append(1) or whole(*arguments))
+            for _ in range(2):
+                next(iter(loader))
+                optimizer.step()
+                found.append(torch.cat([parameter.grad.reshape(-1) for parameter in made.parameters()]).numpy() * len(data))
+        assert np.isfinite(found).all()
+        return found[0], len(calls)
+
+    usual = odd_data(of, None)
+    without = TensorDataset(*(torch.cat([part[:7], part[8:]]) for part in usual.tensors))
+    (_, calls), (found, of_odd), (zero, _) = released(usual), released(odd_data(of, odd)), released(without)
+    assert calls == of_odd == (6 if estimator is None else 9)
+    assert np.allclose(found, zero, atol=1e-4)
+
+
+class Fussy(torch.autograd.Function):
+    """Raises an error on a value that no made-up record has."""
+
+    @staticmethod
+    def forward(x):
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        if (x == 77.0).any():
+            raise RuntimeError("77")
+        return x.clone(), in_dims[0]
+
+
+def test_an_error_that_nothing_foresaw_is_looked_for_by_halves(monkeypatch):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.linear(Fussy.apply(x))
+
+    def of(value):
+        torch.manual_seed(2)
+        x = torch.randn(64, 4)
+        x[5, 0] = x[40, 1] = value
+        _, optimizer, _ = private(Model(), TensorDataset(x, torch.zeros(64, dtype=torch.long)), chunk=64)
+        task, calls = optimizer._run.task, []
+        whole = task.gradients
+        monkeypatch.setattr(task, "gradients", lambda *arguments: calls.append(1) or whole(*arguments))
+        return task.matrices(task.contributions(np.arange(64), 64, 3)), len(calls)
+
+    (usual, one), (odd, more) = of(7.0), of(77.0)
+    assert not odd[[5, 40]].any() and np.array_equal(np.delete(usual, [5, 40], 0), np.delete(odd, [5, 40], 0))
+    # Two of 64 by halves: at most two for each of six levels and record, the first, that of zeros, the whole and the last.
+    assert one == 1 and more <= 2 * 2 * 6 + 4
 
 
 class Remembers(nn.Module):

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 
 import dpopt
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import torch
 from dpopt.torch import make_private
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, SequentialSampler, TensorDataset, WeightedRandomSampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler, TensorDataset, WeightedRandomSampler
 
 DATA = TensorDataset(torch.linspace(-1, 1, 80).reshape(20, 4), torch.arange(20) % 3)
 BUDGET = dict(epsilon=1.0, delta=1e-6, adjacency="zero-out", max_grad_norm=1.0, steps=4)
@@ -75,6 +76,17 @@ class Kept(nn.Module):
         return self.linear(x if before is None else x + before)
 
 
+class Last(nn.Module):
+    """What a recurrent layer says at the last of four places."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer(1, 3, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x[..., None])[0][:, -1]
+
+
 LAYERS = {
     "BatchNorm1d": lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)),
     r"1 \(BatchNorm1d\)": lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3, track_running_stats=False)).eval(),
@@ -85,6 +97,8 @@ LAYERS = {
     "can't take the gradient": Deciding,
     "bfloat16": lambda: nn.Linear(4, 3).bfloat16(),
     "float16": lambda: nn.Linear(4, 3).half(),
+    r"\(GRU\); write the steps of such a layer out with nn.Linear": lambda: Last(nn.GRU),
+    r"0 \(LSTMCell\); write": lambda: nn.Sequential(nn.LSTMCell(4, 3)),
     "no shape yet": lambda: nn.LazyLinear(3),
     "frozen": lambda: nn.Linear(4, 3).requires_grad_(False),
     "torch.nn.Module": lambda: torch.nn.functional.relu,
@@ -160,6 +174,7 @@ LOADERS = {
     "made of tensors": lambda: DataLoader(Words(), batch_size=5),
     "one row": lambda: DataLoader(DATA, batch_size=5, collate_fn=lambda records: records[0]),
     "expected|dtype|gradient of one record": lambda: DataLoader(TensorDataset(DATA.tensors[0].double(), DATA.tensors[1]), batch_size=5),
+    r"num_samples=7\) would be ignored": lambda: DataLoader(DATA, batch_size=5, sampler=RandomSampler(DATA, num_samples=7)),
     "inputs and a target": lambda: DataLoader(TensorDataset(DATA.tensors[0]), batch_size=5),
 }
 
@@ -191,11 +206,28 @@ def test_loaders_that_are_no_poisson_samples_are_refused(said, ledger):
         (dict(loss=lambda model, record: 0.0), "one number"),
         (dict(loss=lambda model, record: model(record[0])), "one number"),
         (dict(loss=lambda model, record: model(record[0]).sum().item()), "gradient of one record"),
+        (dict(loss=lambda model, record: (-1.0 - model(record[0]).square().sum()).log()), "loss of every made-up record"),
+        (dict(loss=lambda model, record: (model(record[0]).sum() - 1e4).sqrt()), "loss of every made-up record"),
+        (dict(loss=lambda model, record: model(record[0]).sum() * torch.nan), "loss of every made-up record"),
+        (dict(loss=lambda model, record: torch.linalg.inv(torch.outer(*[model(record[0])[0]] * 2)).sum()), "raises an error on some values|gradient of one record"),
+        (dict(loss=lambda model, record: torch.linalg.eigh(torch.outer(*[model(record[0])[0]] * 2))[0].sum()), "raises an error on some values"),
     ],
 )
 def test_what_is_wrong_is_said_before_it_costs(settings, said, ledger):
     with pytest.raises(dpopt.Error, match=said):
         private(ledger, **settings)
+    assert untouched(ledger)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [(dict(delta=0.1), "delta 1e-1"), (dict(epsilon=None, delta=None, noise_multiplier=1e-6), "noise_multiplier=1e-06"), (dict(epsilon=12.0), "epsilon 12")],
+)
+def test_a_weak_budget_is_warned_of_before_it_costs(settings, said, ledger):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", dpopt.WeakGuaranteeWarning)
+        with pytest.raises(dpopt.WeakGuaranteeWarning, match=said):
+            private(ledger, **settings)
     assert untouched(ledger)
 
 

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::args;
 use crate::artefacts::{Readers, may_write, write_file};
 use crate::error::CliError;
 use crate::explain::stated;
@@ -21,7 +22,7 @@ use crate::paths::Paths;
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// Model written by `dpopt train --out`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = args::model())]
     model: PathBuf,
     /// json: weights, and how each feature is encoded; onnx: a graph whose input is the encoded row
     #[arg(long, value_name = "FORMAT")]

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{Place, stderr, until};
 
-const TRAIN: &str = "train t.csv --schema s.toml --max-steps 5 --threads 1";
+const TRAIN: &str = "train t.csv --schema s.toml --epsilon 1 --max-steps 5 --threads 1";
 
 /// A model as `predict` reads it.
 fn works(place: &Place, model: &str) {

@@ -46,7 +46,7 @@ pub(crate) fn words(flags: &str, kept: &Path) -> Vec<String> {
     let trains = ["train ", "tune "].iter().any(|name| flags.starts_with(name));
     let first = words.get(1).filter(|word| *word == "-" || !word.starts_with('-'));
     if trains && (first.is_some() || has(&["--data", "--schema"])) {
-        let budget = !has(&["--epsilon", "--resume"]);
+        let budget = flags.starts_with("train ") && !has(&["--epsilon", "--resume"]);
         let lost = !has(&["--out", "--json", "--dry-run", "--ledger"]);
         if budget {
             words.splice(1..1, ["--epsilon".to_owned(), "1".to_owned()]);

@@ -2,6 +2,39 @@
 
 use crate::support::{Place, stderr};
 
+/// A name of the header is repeated, and no cell of a line that may be the first record.
+#[test]
+fn a_name_that_a_schema_misspells_is_suggested() {
+    let place = Place::new();
+    for (header, said) in [
+        ("agee,c,y", "age (did you mean agee?)"),
+        ("customer_age,c,y", "age (did you mean customer_age?)"),
+        ("income,c,y", "lacks columns of the schema: age"),
+        ("agee,b,yes", "lacks columns of the schema: age, c, y"),
+    ] {
+        place.schema_with("name = \"x\"", "name = \"age\"");
+        place.put("t.csv", &format!("{header}\n1,a,yes\n"));
+        let output = place.run("train --data t.csv --schema s.toml");
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(message.trim_end().ends_with(said), "{header}: {message}");
+    }
+}
+
+#[test]
+fn a_folder_of_a_run_stands_for_its_model() {
+    let place = Place::new();
+    place.train("--out run");
+    place.ok("predict --model run --data t.csv --out p.csv");
+    place.ok("evaluate --model run --data t.csv --epsilon 1");
+    place.ok("certify --model run --data t.csv --epsilon 1");
+    place.ok("export --model run --format json --out m.json");
+    assert_eq!(place.ok("explain run"), place.ok("explain run/model.json"));
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let words = ["empty/model.json"];
+    place.fails("predict --model empty --data t.csv", 1, &words);
+}
+
 #[test]
 fn a_draft_says_that_it_reads_the_data_and_can_be_trained_with_once_it_is_edited() {
     let place = Place::new();

@@ -141,6 +141,10 @@ pub(super) struct Collector {
 }
 
 impl Witness for Collector {
+    fn next_record(&mut self) {
+        self.line += 1;
+    }
+
     fn note(&mut self, place: Place, kind: ProblemKind, text: &[u8]) {
         *self.counts.entry((kind, place)).or_insert(0) += 1;
         let listed = self.listed.entry(kind).or_default();
@@ -225,10 +229,6 @@ impl Collector {
             counts: BTreeMap::new(),
             listed: BTreeMap::new(),
         }
-    }
-
-    pub(super) fn next_record(&mut self) {
-        self.line += 1;
     }
 
     pub(super) fn report(

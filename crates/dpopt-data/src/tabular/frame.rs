@@ -4,11 +4,13 @@ use std::io::Write;
 
 use dpopt_linalg::Design;
 
+use super::check::{CheckReport, Collector};
 use super::encode::Encoder;
 use super::error::TabularError;
 use super::header::Layout;
 use super::reader::EncodedTable;
 use super::schema::Schema;
+use super::witness::{Silent, Witness};
 use crate::formats::MAX_LINE_BYTES;
 
 /// The values of a column, one for each record.
@@ -84,6 +86,31 @@ pub fn encode_frame(
     need_label: bool,
     origin: &str,
 ) -> Result<EncodedTable, TabularError> {
+    encode_before(&mut Silent, columns, schema, need_label, origin)
+}
+
+/// Compares a frame with a schema, as [`super::check`] compares a file; the first record is on line 2. **Not private.**
+///
+/// # Errors
+/// As for [`encode_frame`].
+pub fn check_frame(
+    columns: &[(String, Values<'_>)],
+    schema: &Schema,
+    origin: &str,
+) -> Result<CheckReport, TabularError> {
+    let mut seen = Collector::new();
+    let table = encode_before(&mut seen, columns, schema, true, origin)?;
+    let positives = table.labels.iter().filter(|label| **label > 0.0).count();
+    Ok(seen.report(origin, schema, table.labels.len() as u64, positives as u64))
+}
+
+fn encode_before(
+    witness: &mut impl Witness,
+    columns: &[(String, Values<'_>)],
+    schema: &Schema,
+    need_label: bool,
+    origin: &str,
+) -> Result<EncodedTable, TabularError> {
     let names: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
     let layout = Layout::from_names(&names, schema, need_label, origin)?;
     let records = columns.iter().map(|(_, of)| of.len()).max().unwrap_or(0);
@@ -110,7 +137,8 @@ pub fn encode_frame(
             text.get(start..end).map(<[u8]>::trim_ascii)
         };
         let label = field(schema.columns().len());
-        labels.push(encoder.encode(field, label, &mut row, &mut super::witness::Silent));
+        witness.next_record();
+        labels.push(encoder.encode(field, label, &mut row, witness));
         design.push_row(&row)?;
     }
     Ok(EncodedTable {

@@ -113,8 +113,11 @@ impl Layout {
             let mut listed: HashSet<&str> =
                 schema.columns().iter().map(|c| c.name.as_str()).collect();
             listed.insert(&schema.label().column);
+            // A label may be another column of the schema.
+            let of_label = label.is_none() && need_label;
             let others = names.iter().map(String::as_str);
-            let others: Vec<&str> = others.filter(|name| !listed.contains(name)).collect();
+            let others = others.filter(|name| of_label || !listed.contains(name));
+            let others: Vec<&str> = others.collect();
             // Without half of the columns the line may be a record, no cell of which is repeated.
             let is_header = 2 * missing.len() <= listed.len();
             return Err(lacks(path, missing, if is_header { &others } else { &[] }));

@@ -51,7 +51,7 @@ pub use date::text as date_of_day;
 pub use draft::{draft_schema, draft_schema_from};
 pub use encode::Encoder;
 pub use error::{GroupProblem, SchemaProblem, TabularError};
-pub use frame::{Values, encode_frame};
+pub use frame::{Values, check_frame, encode_frame};
 pub use groups::{Groups, read_grouped, read_grouped_from};
 pub use header::Layout;
 pub use line::Fields;

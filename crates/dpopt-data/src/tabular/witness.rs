@@ -14,6 +14,8 @@ pub(super) enum Place {
 /// Is told what the encoder replaced. The encoder behaves the same whoever watches, so a report
 /// can't drift from the encoding.
 pub(super) trait Witness {
+    /// The next record begins.
+    fn next_record(&mut self) {}
     fn note(&mut self, place: Place, kind: ProblemKind, text: &[u8]);
 }
 

@@ -18,7 +18,8 @@ from .accounting import (
     to_dp_accounting,
 )
 from ._certify import Certificate
-from .errors import AccountingError, BudgetError, DataError, DPUserError, Error, PlanError
+from ._check import Unforeseen
+from .errors import AccountingError, BudgetError, DataError, DPUserError, Error, PlanError, WeakGuaranteeWarning
 from ._plans import Plan
 from ._rates import Rate, verify_rate
 from ._steps import PrivateSteps
@@ -26,7 +27,7 @@ from ._steps import PrivateSteps
 _TABLES = ("PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRanker", "PrivateRegressor")
 
 __all__ = [
-    "AccountingError", "BudgetError", "Certificate", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Rate", "Schema", "Statement", "__version__",
+    "AccountingError", "BudgetError", "Certificate", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Rate", "Schema", "Statement", "Unforeseen", "WeakGuaranteeWarning", "__version__",
     "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers", "steps",
     "to_dp_accounting", "verify_rate", *_TABLES,
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from ._dpopt import __version__ as __version__
 from ._dpopt import losses as losses
 from ._dpopt import solvers as solvers
 from ._certify import Certificate as Certificate
+from ._check import Unforeseen as Unforeseen
 from ._plans import Plan as Plan
 from ._rates import Rate as Rate
 from ._rates import verify_rate as verify_rate
@@ -29,9 +30,10 @@ from .errors import DataError as DataError
 from .errors import DPUserError as DPUserError
 from .errors import Error as Error
 from .errors import PlanError as PlanError
+from .errors import WeakGuaranteeWarning as WeakGuaranteeWarning
 
 __all__ = [
     "AccountingError", "BudgetError", "Certificate", "DPUserError", "DataError", "Error", "Event", "Ledger", "Plan", "PlanError", "PrivateSteps", "Rate", "Schema",
-    "Statement", "__version__", "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers",
+    "Statement", "Unforeseen", "WeakGuaranteeWarning", "__version__", "account", "attacker", "delta", "epsilon", "from_dp_accounting", "losses", "noise_multiplier", "solvers",
     "steps", "to_dp_accounting", "verify_rate", "PrivateClassifier", "PrivateGroupDRO", "PrivateMLPClassifier", "PrivateRanker", "PrivateRegressor",
 ]  # fmt: skip

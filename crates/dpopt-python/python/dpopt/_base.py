@@ -9,9 +9,10 @@ import numpy as np
 
 from . import _dpopt
 from ._certify import FROM_DATA
+from ._check import Checkable
 from ._frames import schema_of, table_of
 from ._plans import Plan
-from ._values import count, maybe, numbers, real, warn_of_ledger, word
+from ._values import count, maybe, numbers, real, warn_of_budget, warn_of_ledger, word
 from .accounting import Statement
 from .errors import DPUserError
 
@@ -83,7 +84,7 @@ def _repeated():
     return None
 
 
-class Private(BaseEstimator):
+class Private(Checkable, BaseEstimator):
     """What the estimators share."""
 
     schema = None
@@ -250,7 +251,15 @@ class Private(BaseEstimator):
             "solver": word("solver", self.solver),
         }
 
+    @staticmethod
+    def _warn_of_budget(task, table, stacklevel):
+        # Under add-remove the number of rows is secret.
+        records = task["records"] if task["adjacency"] == "add-remove" else len(table)
+        if records:
+            warn_of_budget(task["epsilon"], task["delta"], records, stacklevel + 1)
+
     def _train(self, table, task, placed, from_data, **of_fit):
+        self._warn_of_budget(task, table, 3)
         threads = maybe(count, "threads", self.threads, 1, 4096)
         found = _dpopt.train(table, task, threads, self.ledger, self.progress)
         return self._keep(table.width, task, placed, from_data, found, of_fit)
@@ -322,6 +331,7 @@ class Private(BaseEstimator):
         width, placed = self._planned_rows(features, schema)
         task = self._task(public, placed, **self._planned(schema))
         found = _dpopt.plan(task, width)
+        warn_of_budget(task["epsilon"], task["delta"], task["records"], 2)
         return Plan(found, delta=task["delta"], adjacency=task["adjacency"], records=task["records"])
 
     def _planned_rows(self, features, schema):

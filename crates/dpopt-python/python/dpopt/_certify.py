@@ -65,6 +65,7 @@ class Certifiable:
         wanted = {name: task[name] for name in ("loss", "label_bound", "records", "adjacency")}
         wanted.update(row_norm=placed["row_norm"], epsilon=real("epsilon", epsilon), delta=delta, targets=targets, failure=real("failure", failure))
         threads = maybe(count, "threads", self.threads, 1, 4096)
+        self._warn_of_budget(wanted, table, 2)
         found = _dpopt.certify(table, wanted, fitted["weights"], threads, ledger)
         warn_of_ledger(found["unsettled"], 2)
         said = Statement(found["epsilon"], delta, word("adjacency", task["adjacency"]), found["accountant"], found["event"])

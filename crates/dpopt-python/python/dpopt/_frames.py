@@ -29,16 +29,17 @@ def schema_of(said):
     return found
 
 
-def table_of(data, schema, labels):
-    """The records as the schema encodes them; without ``labels`` their column may be absent."""
+def table_of(data, schema, labels, make=None):
+    """The records as the schema encodes them; without ``labels`` their column may be absent. ``make``: what is made of the path or of the columns
+    in place of a table."""
     if isinstance(data, (str, os.PathLike)):
-        return _dpopt.table_of_file(data, schema, labels)
+        return (make or _dpopt.table_of_file)(data, schema, labels)
     wanted = {*schema.columns, *([schema.label] if labels else [])}
     columns = [(name, _cells(column) if name in wanted else []) for name, column in _columns(data)]
     sizes = {len(column) for name, column in columns if name in wanted}
     if len(sizes) > 1:
         raise DPUserError("the columns of the frame have different lengths")
-    return _dpopt.table_of_frame(columns, schema, labels)
+    return (make or _dpopt.table_of_frame)(columns, schema, labels)
 
 
 # Of polars, whose nulls are not in the way of a text.

@@ -26,9 +26,9 @@ class Guarded(TorchFunctionMode):
         return found * torch.where(bad, torch.nan, 1.0).to(found.dtype)
 
 
-def _within(index, size, given, place, name, but=None):
-    """Replaces numbers that are not from 0 to ``size``, and says whether there are any."""
-    bad = (index < 0) | (index >= size)
+def _within(index, size, place, name, but=None, least=0):
+    """Replaces numbers that are not from ``least`` to ``size``, and says whether there are any."""
+    bad = (index < least) | (index >= size)
     bad = bad if but is None else bad & (index != but)
     place[name] = torch.where(bad, 0, index)
     return bad.any()
@@ -54,7 +54,7 @@ class _Classes(_Guard):
         if target.is_floating_point():
             return None
         ignored = given.get("ignore_index", -100) if "ignore_index" in self.names else None
-        return _within(target, of.shape[min(1, of.ndim - 1)], given, place, "target", ignored)
+        return _within(target, of.shape[min(1, of.ndim - 1)], place, "target", ignored)
 
 
 class _Places(_Guard):
@@ -66,7 +66,28 @@ class _Places(_Guard):
         of, index = given.get("input", given.get("self")), given.get("index", given.get("indices"))
         if not isinstance(given.get("dim"), int) or not of.ndim or not isinstance(index, torch.Tensor):
             return None
-        return _within(index, of.shape[given["dim"]], given, place, "index" if "index" in given else "indices")
+        return _within(index, of.shape[given["dim"]], place, "index" if "index" in given else "indices")
+
+
+class _Items(_Guard):
+    """``key`` numbers places along the first dimensions, from their ends too."""
+
+    names = ("input", "key")
+
+    def mend(self, given, place):
+        of, key = given["input"], given["key"]
+        keys = key if isinstance(key, tuple) else (key,)
+        known = all(isinstance(one, (int, slice)) or isinstance(one, torch.Tensor) and not one.is_floating_point() for one in keys)
+        if not known or any(isinstance(one, torch.Tensor) and one.dtype in (torch.bool, torch.uint8) for one in keys):
+            return None
+        found, bad = list(keys), []
+        for at, one in enumerate(keys):
+            if isinstance(one, torch.Tensor):
+                bad.append(_within(one, of.shape[at], found, at, least=-of.shape[at]))
+        if not bad:
+            return None
+        place["key"] = tuple(found)
+        return torch.stack(bad).any()
 
 
 class _Words(_Guard):
@@ -75,7 +96,7 @@ class _Words(_Guard):
     names = ("input", "weight")
 
     def mend(self, given, place):
-        return _within(given["input"], len(given["weight"]), given, place, "input")
+        return _within(given["input"], len(given["weight"]), place, "input")
 
 
 class _Shares(_Guard):
@@ -96,6 +117,7 @@ GUARDS = {
     functional.multi_margin_loss: _Classes(),
     functional.embedding: _Words(),
     functional.binary_cross_entropy: _Shares(),
+    torch.Tensor.__getitem__: _Items(),
     **{function: _Places() for name in _ALONG for function in (getattr(torch, name), getattr(torch.Tensor, name))},
     **{getattr(torch.Tensor, name + "_"): _Places() for name in _ALONG[2:]},
 }

@@ -122,9 +122,12 @@ class Embedding(_Layer):
 
     def factors(self, outputs, inputs):
         words, back = inputs[:, 0].flatten(1), outputs[:, 0].reshape(len(outputs), self._words, self._entries)
+        # A word that is not there would be another record's: its record has no gradient.
+        there = (words >= 0) & (words < self.outputs)
+        words = torch.where(there, words, 0)
         if self._layer.padding_idx is not None:
             back = back * (words != self._layer.padding_idx)[..., None]
-        return [(words, back.flatten(1))]
+        return [(words, torch.where(there[..., None], back, torch.nan).flatten(1))]
 
     def split(self, blocks):
         return blocks

@@ -1,13 +1,15 @@
 """Private steps on gradients of one's own: of NumPy functions, of torch.func, of JAX."""
 
 import logging
+import sys
 
 import numpy as np
 
 from . import _dpopt
-from ._values import count, maybe, numbers, real, warn_of_ledger
-from .accounting import Statement, _over_clip, noise_multiplier as _calibrated
-from .errors import BudgetError, DPUserError
+from ._dpopt import Event
+from ._values import count, maybe, numbers, real, warn_of_budget, warn_of_ledger
+from .accounting import Statement, _over_clip, epsilon as _epsilon, noise_multiplier as _calibrated
+from .errors import AccountingError, BudgetError, DPUserError
 
 __all__ = ["PrivateSteps"]
 
@@ -20,6 +22,17 @@ def _rows(values, what):
     if values.ndim != 2:
         raise DPUserError(f"{what} have one row for each record: two dimensions, not {values.ndim}")
     return values
+
+
+def _least(multiplier, steps, sampling_rate, delta, adjacency, correlated):
+    """The epsilon of steps with this noise, in three digits; the largest number, where no accountant states one."""
+    event = Event.gaussian(multiplier)
+    if not correlated:
+        event = (event if sampling_rate == 1.0 else event.poisson_sampled(sampling_rate)).repeated(steps)
+    try:
+        return max(float(f"{_epsilon(event, delta=delta, adjacency=adjacency):.3g}"), sys.float_info.min)
+    except AccountingError:
+        return sys.float_info.max
 
 
 class PrivateSteps:
@@ -101,6 +114,13 @@ class PrivateSteps:
             )
         self.noise_multiplier = real("noise_multiplier", noise_multiplier)
         self._delta = delta
+        public = public_records or records
+        if epsilon is None:
+            # An epsilon at a larger delta is no larger.
+            at = delta if delta is not None else 1.0 / (public + 1)
+            found = _least(self.noise_multiplier / factor, steps or 1, sampling_rate, at, adjacency, correlated)
+            warn_of_budget(found, None, public, 2, f"noise_multiplier={self.noise_multiplier:g} at delta {at:.3g}: ")
+        warn_of_budget(epsilon, delta, public, 2)
         # Drawn without a look at records, and told to anybody.
         self._order = np.random.default_rng(maybe(count, "seed", seed)).permutation(records) if correlated else None
         self._native = _dpopt.Steps(

@@ -9,7 +9,7 @@ from ._base import ClassifierMixin, FromDataWarning, NotFittedError, Private, Re
 from ._certify import Certifiable
 from ._frames import table_of
 from ._plans import Plan
-from ._values import count, maybe, numbers, places, public_list, real, word
+from ._values import count, maybe, numbers, places, public_list, real, warn_of_budget, word
 from .errors import DPUserError
 
 
@@ -331,6 +331,7 @@ class _ByObjective(Private):
         """Trains on the cell of each record, and returns what the point has beside the weights."""
         of_fit = of_fit if schema is None else {**of_fit, "schema_": schema}
         task = {**task, "row_norm": placed["row_norm"]}
+        self._warn_of_budget(task, table, 3)
         threads = maybe(count, "threads", self.threads, 1, 4096)
         found, beside = _dpopt.train_groups(table, task, threads, self.ledger, self.progress)
         # Scores are those of a logistic model.
@@ -344,6 +345,7 @@ class _ByObjective(Private):
         width, placed = self._planned_rows(features, schema)
         task = {**public, **self._objective(schema), "row_norm": placed["row_norm"]}
         found = _dpopt.plan_groups(task, width)
+        warn_of_budget(task["epsilon"], task["delta"], task["records"], 2)
         return Plan(found, delta=task["delta"], adjacency=task["adjacency"], records=task["records"])
 
     decision_function = PrivateClassifier.decision_function

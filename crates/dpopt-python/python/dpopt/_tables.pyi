@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._dpopt import Event, Ledger, Schema
 from ._certify import Certificate
+from ._check import Unforeseen
 from ._plans import Plan
 from .accounting import Statement
 
@@ -34,6 +35,7 @@ class _Private:
     def get_params(self, deep: bool = True) -> dict[str, Any]: ...
     def set_params(self: _Self, **params: Any) -> _Self: ...
     def plan(self, records: int, features: int | None = None) -> Plan: ...
+    def check_not_private(self, X: _Records, y: Any = None, groups: Any = None) -> Unforeseen: ...
 
 class _Certifiable:
     def certify(

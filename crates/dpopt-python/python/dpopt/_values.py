@@ -6,7 +6,8 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from .errors import DPUserError
+from . import _dpopt
+from .errors import DPUserError, WeakGuaranteeWarning
 
 
 def real(name, value):
@@ -39,6 +40,12 @@ def warn_of_ledger(why, stacklevel):
     """Where a ledger could not be told that a run is over: what was found stands."""
     if why is not None:
         warnings.warn(f"the ledger counts all that was set aside: {why}", RuntimeWarning, stacklevel=stacklevel + 1)
+
+
+def warn_of_budget(epsilon, delta, records, stacklevel, of=""):
+    """Where a budget for so many records, a public number, hides next to nothing. ``of``: what it comes from."""
+    for why in _dpopt.weak(epsilon, delta, records):
+        warnings.warn(of + why, WeakGuaranteeWarning, stacklevel=stacklevel + 1)
 
 
 def _number(value):

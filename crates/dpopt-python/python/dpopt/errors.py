@@ -23,3 +23,8 @@ class BudgetError(Error):
 
 class DataError(Error):
     """Records can't be taken as they are."""
+
+
+class WeakGuaranteeWarning(UserWarning):
+    """A budget that hides next to nothing: an epsilon above 10, a delta at or above one over the number of records. It comes before anything
+    is charged, and follows from public numbers alone."""

@@ -20,6 +20,7 @@ except ImportError as missing:
     raise ImportError("dpopt.torch needs PyTorch 2.2 or later: pip install 'dpopt[torch]', or torch. The rest of dpopt works without it") from missing
 
 from ._estimate import Estimate, Follows, Spider, Storm
+from ._guards import Guarded
 from ._layers import NotOnce, alone, candidates, close, dense, equal, sparse, sparse_numbers, tapped, watched
 from ._schedule import Schedule, chunk_rows, chunks, split
 from ._steps import PrivateSteps
@@ -156,6 +157,12 @@ def _refuse_loader(loader):
         raise DPUserError("the loader has a batch sampler of its own: batches are Poisson samples here, of the expected size batch_size=")
     if type(loader.sampler) not in (RandomSampler, SequentialSampler) or getattr(loader.sampler, "replacement", False):
         raise DPUserError(f"the loader has a sampler of its own, {type(loader.sampler).__name__}: batches are Poisson samples here")
+    drawn = getattr(loader.sampler, "num_samples", len(loader.dataset))
+    if drawn != len(loader.dataset):
+        raise DPUserError(
+            f"the loader's RandomSampler(num_samples={drawn}) would be ignored: samples are drawn of all {len(loader.dataset)} records. Leave "
+            "num_samples= out, and say how many steps there are: steps="
+        )
     if loader.num_workers:
         raise DPUserError(
             f"num_workers={loader.num_workers}: workers are copies of this process, with the key of its noise; load in this one, num_workers=0"
@@ -352,7 +359,8 @@ class _Task:
             with tapped(self.model, taps, inputs):
                 return functional_call(self.model, (point, fixed), given, named)
 
-        found = self._loss_of(model, record)
+        with Guarded():
+            found = self._loss_of(model, record)
         if inputs.keys() != taps.keys():
             raise NotOnce
         return found, inputs
@@ -372,9 +380,8 @@ class _Task:
         """A copy of what is trained."""
         return {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
 
-    def gradients(self, leaves, seed, at=None):
-        """Pairs of factors: row by row the matrices ``left right^T`` are the gradients of the records, in the order of :meth:`blocks`. All are
-        of one shape, whose size never depends on what was drawn. ``at``: another :meth:`point` than the parameters."""
+    def _each(self, function, leaves, seed, at=None):
+        """What a function like :meth:`_of_one` makes of each record."""
         # Copies: a value that no record is in can be written in place, and the number of evaluations is secret.
         _, others = self._names()
         point = {name: self.parameters[name].detach().clone() for name in others}
@@ -385,9 +392,14 @@ class _Task:
         taps = {name: layer.tap() for name, layer in self._layers.items()}
         # What a layer draws is drawn once and serves all records: a mask that depended on a record's place would depend on who else is there.
         torch.manual_seed(seed)
-        of = vmap(grad(self._of_one, argnums=(0, 1), has_aux=True), in_dims=(None, None, None, 0), randomness="same")
+        of = vmap(function, in_dims=(None, None, None, 0), randomness="same")
         with _nothing_kept(self.model, self._criterion, self._loss):
-            (rest, outputs), inputs = of(point, taps, fixed, [leaf.to(self.device) for leaf in leaves])
+            return of(point, taps, fixed, [leaf.to(self.device) for leaf in leaves])
+
+    def gradients(self, leaves, seed, at=None):
+        """Pairs of factors: row by row the matrices ``left right^T`` are the gradients of the records, in the order of :meth:`blocks`. All are
+        of one shape, whose size never depends on what was drawn. ``at``: another :meth:`point` than the parameters."""
+        (rest, outputs), inputs = self._each(grad(self._of_one, argnums=(0, 1), has_aux=True), leaves, seed, at)
         rows = len(leaves[0])
         found = [pair for name, layer in self._layers.items() for pair in layer.factors(outputs[name], inputs[name])]
         found += [alone(rows) for rows in rest.values()]
@@ -403,9 +415,6 @@ class _Task:
         _, rest = self._names()
         alone = [(1, self.parameters[name].numel()) for name in rest]
         return [each for layer in self._layers.values() for each in layer.matrices] + [(shape, shape) for shape in alone]
-
-    def _sides(self):
-        return [sides for sides, _ in self._matrices()]
 
     def _shapes(self):
         return [shape for _, shape in self._matrices()]
@@ -445,23 +454,34 @@ class _Task:
                 raise
             except Exception as error:
                 raise DPUserError(f"torch.func can't take the gradient of one record any more (tried on {size} records of zeros): {error}") from None
-            # Some record has none, such as one with a class that is not there. It is its own affair.
-            found = [tuple(np.zeros((size, columns), dtype=self.dtype) for columns in pair) for pair in self._sides()]
-            for row in np.flatnonzero(whole):
-                alone = [torch.zeros_like(leaf) for leaf in leaves]
-                for one, leaf in zip(alone, leaves):
-                    one[row] = leaf[row]
-                try:
-                    for pair, own in zip(found, self.gradients(alone, seed, at)):
-                        for side, of in zip(pair, own):
-                            side[row] = of[row]
-                except ENDS:
-                    raise
-                except BaseException:
-                    continue
+            # Some record has none, by an error that no made-up record had. It is its own affair.
+            failing = self._failing(leaves, np.flatnonzero(whole), seed, at)
+            whole = whole & ~np.isin(np.arange(size), failing)
+            found = self.gradients(self._only(leaves, np.flatnonzero(whole)), seed, at)
         for side in (side for pair in found for side in pair):
             side[~whole] = 0.0
         return found
+
+    @staticmethod
+    def _only(leaves, rows):
+        """These rows, in the places where they are, and zeros."""
+        found = [torch.zeros_like(leaf) for leaf in leaves]
+        for one, leaf in zip(found, leaves):
+            one[rows] = leaf[rows]
+        return found
+
+    def _failing(self, leaves, rows, seed, at):
+        """Which of these rows have no gradient, by halves."""
+        try:
+            self.gradients(self._only(leaves, rows), seed, at)
+            return []
+        except ENDS:
+            raise
+        except BaseException:
+            half = len(rows) // 2
+            if not half:
+                return [*rows]
+            return self._failing(leaves, rows[:half], seed, at) + self._failing(leaves, rows[half:], seed, at)
 
     def unfactored(self, twice):
         """Gives up what was found of the layers: from now on each gradient is taken whole, of as many records at a time as is returned."""
@@ -534,6 +554,7 @@ class _Task:
         zeros = self.records.zeros(rows)
         # Another class or word may not be there.
         others = [torch.rand(leaf.shape).to(leaf.dtype) if leaf.is_floating_point() else torch.ones_like(leaf) for leaf in zeros]
+        wide = [10.0 * torch.randn(leaf.shape).to(leaf.dtype) if leaf.is_floating_point() else leaf for leaf in zeros]
         half = [other if other.is_floating_point() else leaf for leaf, other in zip(zeros, others)]
 
         def changed(leaves, words):
@@ -552,15 +573,23 @@ class _Task:
             except (DPUserError, NotOnce):
                 raise
             except Exception as error:
-                raise DPUserError(f"torch.func can't take the gradient of one record (tried on {rows} records of zeros): {error}") from error
+                raise DPUserError(
+                    f"torch.func can't take the gradient of one record (tried on {rows} records of zeros){_recurrent(self.model)}: {error}"
+                ) from error
             # Gradients of zeros may be none, or NaN, and show nothing.
             probes = [zeros]
-            for other in (half, others):
+            for other in (half, others, wide):
                 try:
                     before.append(self.gradients(other, 0))
                     probes.append(other)
                 except Exception:
                     continue
+            if not any(self._finite(probe, gradients) for probe, gradients in zip(probes, before)):
+                raise DPUserError(
+                    "the loss of every made-up record (zeros, random numbers), or its gradient, is NaN or infinite: a record without a finite "
+                    "gradient counts as zero, and little would be learnt. See which numbers the loss is defined on"
+                )
+            self._refuse_errors(zeros)
             for probe, gradients in zip(probes, before):
                 if not equal(gradients, self.gradients(probe, 0)):
                     raise DPUserError("a layer or the loss keeps something of the records it saw: the same made-up records had other gradients later")
@@ -574,6 +603,42 @@ class _Task:
                         raise DPUserError("a layer or the loss mixes records: the gradients of made-up records changed with another one")
                     break
         self._tried = (rows, self._modes())
+
+    def _finite(self, leaves, gradients):
+        """Whether any of these records has a finite loss and a finite gradient."""
+        losses, _ = self._each(self._of_one, leaves, 0)
+        rows = [torch.isfinite(losses).detach().cpu().numpy(), *(np.isfinite(side).all(axis=1) for pair in gradients for side in pair)]
+        return np.logical_and.reduce(rows).any()
+
+    def _refuse_errors(self, zeros):
+        """An error on the values of one record would end the call for all of its chunk, and the work after it would show that it was drawn."""
+        for number, word in ((torch.nan, -1), (torch.inf, 2**31 - 1), (-1e30, -1)):
+            odd = [torch.full_like(leaf, number) if leaf.is_floating_point() else _full(leaf, word) for leaf in zeros]
+            try:
+                self.gradients(odd, 0)
+            except NotOnce:
+                continue
+            except Exception as error:
+                raise DPUserError(
+                    f"the loss raises an error on some values of a record (tried on records that are all {number} or {word}), so that the time of a "
+                    f"step would show whether such a record was drawn; take a function that returns NaN there, as torch.linalg.inv_ex: {error}"
+                ) from error
+
+
+def _full(leaf, word):
+    """The same of whole numbers, of as much as their type holds."""
+    if leaf.dtype == torch.bool:
+        return torch.ones_like(leaf)
+    ends = torch.iinfo(leaf.dtype)
+    return torch.full_like(leaf, min(max(word, ends.min), ends.max))
+
+
+def _recurrent(model):
+    """A hint at layers that torch.func can't take."""
+    found = [f"{name or 'the model'} ({type(layer).__name__})" for name, layer in model.named_modules() if isinstance(layer, (nn.RNNBase, nn.RNNCellBase))]
+    if not found:
+        return ""
+    return f", and its layers do not all take records alone: {', '.join(found)}; write the steps of such a layer out with nn.Linear, or take nn.Conv1d or nn.MultiheadAttention"
 
 
 @contextlib.contextmanager
