@@ -135,7 +135,10 @@ impl Chosen {
         let withheld = outcome.withheld().map(|why| match why {
             Withheld::NoSample(NoSample::Adjacency { .. }) => NoBound::Erased,
             Withheld::NoSample(_) => NoBound::MaybeRead,
-            Withheld::Constant { .. } | Withheld::Shortened => NoBound::Constants,
+            Withheld::Constant { .. }
+            | Withheld::Shortened
+            | Withheld::Blocks
+            | Withheld::Domain => NoBound::Constants,
             Withheld::DeclaredSize { .. } => NoBound::DeclaredSize,
             Withheld::Noise { .. } => NoBound::Noise,
             Withheld::OtherRecords { .. } => NoBound::OtherRecords,
