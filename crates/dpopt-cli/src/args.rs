@@ -16,7 +16,6 @@ use serde::Serialize;
 
 use crate::artefacts::MODEL;
 
-
 /// More threads help no run here.
 const MAX_THREADS: usize = 1024;
 
@@ -77,7 +76,13 @@ pub(crate) fn solver_names() -> Vec<&'static str> {
 
 /// All that `--loss` takes, without the numbers that may follow.
 pub(crate) fn loss_names() -> Vec<String> {
-    let bare = Glm::ALL.map(|loss| loss.to_string().split(':').next().unwrap_or_default().to_owned());
+    let bare = Glm::ALL.map(|loss| {
+        loss.to_string()
+            .split(':')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    });
     bare.into_iter().chain(["softmax".to_owned()]).collect()
 }
 

@@ -342,10 +342,14 @@ mod tests {
                 let said = |name: &str| {
                     let flag = format!("--{flag}");
                     let words = path.iter().copied().chain([flag.as_str(), name]);
-                    Cli::try_parse_from(words).map_or_else(|error| error.to_string(), |_| String::new())
+                    Cli::try_parse_from(words)
+                        .map_or_else(|error| error.to_string(), |_| String::new())
                 };
                 let refusal = said("nobody");
-                if !["known are", "known:", "known ones", "possible values"].iter().any(|words| refusal.contains(words)) {
+                if !["known are", "known:", "known ones", "possible values"]
+                    .iter()
+                    .any(|words| refusal.contains(words))
+                {
                     continue;
                 }
                 found.push(flag.to_owned());
@@ -359,7 +363,17 @@ mod tests {
         }
         let mut found = Vec::new();
         look(&with_names(Cli::command()), &["dpopt"], &mut found);
-        for flag in ["solver", "loss", "objective", "adjacency", "accountant", "budget-filter", "activation", "format", "score"] {
+        for flag in [
+            "solver",
+            "loss",
+            "objective",
+            "adjacency",
+            "accountant",
+            "budget-filter",
+            "activation",
+            "format",
+            "score",
+        ] {
             assert!(found.iter().any(|of| of == flag), "{flag}: {found:?}");
         }
     }

@@ -21,7 +21,8 @@ fn distance(name: &str, known: &str) -> (usize, usize) {
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let known = known.into_iter();
     let distances = known.map(|other| (distance(name, other), other.len(), other));
-    let ((edits, _), _, found) = distances.min_by_key(|(distance, length, _)| (*distance, *length))?;
+    let ((edits, _), _, found) =
+        distances.min_by_key(|(distance, length, _)| (*distance, *length))?;
     (edits <= reach(name)).then_some(found)
 }
 
@@ -81,11 +82,20 @@ mod tests {
         assert_eq!(nearest("newton", known), None);
         assert_eq!(nearest("INCOME", ["outcome", "Income"]), Some("Income"));
         // A whole word of a name is nearer than another name of nearly the same letters.
-        let known = ["sgda", "dp-sgd-decay", "dp-sgd", "noisy-gd-theory", "noisy-gd"];
+        let known = [
+            "sgda",
+            "dp-sgd-decay",
+            "dp-sgd",
+            "noisy-gd-theory",
+            "noisy-gd",
+        ];
         assert_eq!(nearest("sgd", known), Some("dp-sgd"));
         assert_eq!(nearest("decay", known), Some("dp-sgd-decay"));
         assert_eq!(nearest("noisy", known), Some("noisy-gd"));
-        assert_eq!(nearest("age", ["wage", "age_in_years"]), Some("age_in_years"));
+        assert_eq!(
+            nearest("age", ["wage", "age_in_years"]),
+            Some("age_in_years")
+        );
         assert_eq!(nearest("x", []), None);
     }
 }

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use dpopt::data::tabular::{
-    CheckReport, ColumnKind, EncodedTable, LabelKind, ProblemKind, Schema, TabularError, Values, check,
-    check_parquet, encode_frame, read_features, read_parquet, read_parquet_features, read_rows, read_table, schema_of_rows,
+    CheckReport, ColumnKind, EncodedTable, LabelKind, ProblemKind, Schema, TabularError, Values,
+    check, check_parquet, encode_frame, read_features, read_parquet, read_parquet_features,
+    read_rows, read_table, schema_of_rows,
 };
 use dpopt::linalg::{Design, RowFile};
 use numpy::PyReadonlyArray1;
@@ -203,14 +204,17 @@ fn odd(report: CheckReport) -> Found {
     let kinds = report.counts.iter();
     for (kind, total) in kinds.filter(|(kind, _)| **kind != ProblemKind::Rescaled) {
         let of_kind = report.by_column.iter().filter(|((of, _), _)| of == kind);
-        let mut places: Vec<(Option<&String>, u64)> =
-            of_kind.map(|((_, column), count)| (Some(column), *count)).collect();
+        let mut places: Vec<(Option<&String>, u64)> = of_kind
+            .map(|((_, column), count)| (Some(column), *count))
+            .collect();
         let of_records = total - places.iter().map(|(_, count)| count).sum::<u64>();
         places.push((None, of_records));
         for (column, count) in places.into_iter().filter(|(_, count)| *count > 0) {
             let listed = report.listed.iter();
             let listed = listed.filter(|of| of.kind == *kind && of.column.as_ref() == column);
-            let shown = listed.map(|of| of.text.clone()).filter(|text| !text.is_empty());
+            let shown = listed
+                .map(|of| of.text.clone())
+                .filter(|text| !text.is_empty());
             let column = column.cloned().unwrap_or_default();
             all.push((kind.to_string(), column, count, shown.collect()));
         }
@@ -220,10 +224,7 @@ fn odd(report: CheckReport) -> Found {
 
 /// What a frame holds that the schema does not foresee. Not private.
 #[pyfunction]
-pub(crate) fn check_frame(
-    columns: Vec<(String, Cells<'_>)>,
-    schema: &PySchema,
-) -> PyResult<Found> {
+pub(crate) fn check_frame(columns: Vec<(String, Cells<'_>)>, schema: &PySchema) -> PyResult<Found> {
     let columns = columns
         .iter()
         .map(|(name, cells)| Ok((name.clone(), cells.values()?)));

@@ -160,7 +160,11 @@ fn scopes_are_what_filters_account() {
             "selections",
         ),
         (gaussian(2.0).poisson_sampled(rate), &[Rdp], "samples"),
-        (of_slices(gaussian(2.0).poisson_sampled(rate)), &[Rdp], "samples"),
+        (
+            of_slices(gaussian(2.0).poisson_sampled(rate)),
+            &[Rdp],
+            "samples",
+        ),
         (
             Event::SampledWithoutReplacement {
                 source_dataset_size: 100,
@@ -192,7 +196,11 @@ fn scopes_are_what_filters_account() {
     ] {
         for kind in FilterKind::ALL {
             let takes = takers.contains(&kind);
-            assert_eq!(kind.accounts(&event, Adjacency::ReplaceOne), takes, "{kind} {event}");
+            assert_eq!(
+                kind.accounts(&event, Adjacency::ReplaceOne),
+                takes,
+                "{kind} {event}"
+            );
             let (taken, refused) = kind.scope().split_once(" refuses ").unwrap();
             // What is named among what is refused is refused; nothing that is refused stands among what is taken.
             assert!(!(takes && refused.contains(word)), "{kind} {event}");
@@ -207,6 +215,9 @@ fn the_largest_run_is_no_more_than_the_budget() {
     let (epsilon, delta) = target();
     let of = |kind: FilterKind| kind.largest_run(epsilon, delta).unwrap();
     let [gdp, zcdp, rdp] = FilterKind::ALL.map(of);
-    assert!((gdp - 1.0).abs() < 1e-6 && rdp < zcdp && zcdp < gdp, "{gdp} {zcdp} {rdp}");
+    assert!(
+        (gdp - 1.0).abs() < 1e-6 && rdp < zcdp && zcdp < gdp,
+        "{gdp} {zcdp} {rdp}"
+    );
     assert!(rdp > 0.8, "{rdp}");
 }

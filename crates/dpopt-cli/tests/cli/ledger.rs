@@ -215,7 +215,11 @@ fn a_filter_says_what_it_refuses_and_which_other_takes_it() {
     };
     let terms = "--budget 2 --budget-delta 1e-5 --delta 1e-5 --epsilon 0.5 --max-steps 20";
     let created = said(&format!("--ledger l.json {terms}"));
-    for words in ["created with filter gdp", "refuses samples", "--budget-filter rdp"] {
+    for words in [
+        "created with filter gdp",
+        "refuses samples",
+        "--budget-filter rdp",
+    ] {
         assert!(created.contains(words), "{words}: {created}");
     }
     let created = said(&format!("--ledger r.json {terms} --solver dp-sgd"));
@@ -242,12 +246,17 @@ fn a_filter_says_what_it_refuses_and_which_other_takes_it() {
 fn another_table_on_the_same_ledger_is_warned_of() {
     let place = Place::new();
     let train = |flags: &str| {
-        let json = place.train(&format!("{flags} --delta 1e-5 --epsilon 0.2 --max-steps 20"));
+        let json = place.train(&format!(
+            "{flags} --delta 1e-5 --epsilon 0.2 --max-steps 20"
+        ));
         json["warnings"].to_string()
     };
     let first = train("--ledger l.json --budget 2 --budget-delta 1e-5");
     let again = train("--ledger l.json");
-    assert!(!first.contains("ledger") && !again.contains("ledger"), "{again}");
+    assert!(
+        !first.contains("ledger") && !again.contains("ledger"),
+        "{again}"
+    );
     assert_eq!(left(&place)["runs"][0]["records"], 400);
     assert_eq!(left(&place)["runs"][0]["label"], "y");
     let shown = place.ok("ledger show l.json");
@@ -261,7 +270,10 @@ fn another_table_on_the_same_ledger_is_warned_of() {
     place.put("t.csv", &place.read("t.csv").replacen("x,c,y", "x,c,z", 1));
     place.schema_with("column = \"y\"", "column = \"z\"");
     let other = train("--ledger l.json");
-    assert!(other.contains("run 2") && !other.contains("records and"), "{other}");
+    assert!(
+        other.contains("run 2") && !other.contains("records and"),
+        "{other}"
+    );
     place.train("--out m --epsilon 0.2 --delta 1e-5 --loss welsch --max-steps 20");
     place.put("t.csv", &table(&rows(200)).replacen("x,c,y", "x,c,z", 1));
     let on = "--model m/model.json --data t.csv --epsilon 0.2 --delta 1e-5 --ledger l.json";

@@ -170,7 +170,10 @@ fn shells_and_manuals_know_every_command() {
             assert!(script.contains(command), "{shell}: {command}");
         }
         // Values of --solver, with the last name of the list.
-        assert!(script.contains("dp-sgd-decay") && script.contains("sgda"), "{shell}");
+        assert!(
+            script.contains("dp-sgd-decay") && script.contains("sgda"),
+            "{shell}"
+        );
     }
     place.ok("man pages");
     for command in commands {

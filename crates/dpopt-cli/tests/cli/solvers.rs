@@ -396,7 +396,9 @@ fn slices_of_few_runs_of_a_file_are_warned_of() {
     let said = |flags: &str| {
         let flags = format!("train {flags} --epsilon 8 --delta 1e-5 --json");
         let json: serde_json::Value = serde_json::from_str(&place.ok(&flags)).unwrap();
-        json["warnings"].to_string().contains("runs of 1024 neighbours")
+        json["warnings"]
+            .to_string()
+            .contains("runs of 1024 neighbours")
     };
     for solver in ["--solver dp-mf", "--solver dp-mf-sampled"] {
         assert!(said(&format!("--data t.dpr {solver}")));

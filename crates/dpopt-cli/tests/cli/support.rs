@@ -43,8 +43,12 @@ pub(crate) struct Place(TempDir, TempDir);
 pub(crate) fn words(flags: &str, kept: &Path) -> Vec<String> {
     let mut words: Vec<String> = flags.split_whitespace().map(str::to_owned).collect();
     let has = |flags: &[&str]| words.iter().any(|word| flags.contains(&word.as_str()));
-    let trains = ["train ", "tune "].iter().any(|name| flags.starts_with(name));
-    let first = words.get(1).filter(|word| *word == "-" || !word.starts_with('-'));
+    let trains = ["train ", "tune "]
+        .iter()
+        .any(|name| flags.starts_with(name));
+    let first = words
+        .get(1)
+        .filter(|word| *word == "-" || !word.starts_with('-'));
     if trains && (first.is_some() || has(&["--data", "--schema"])) {
         let budget = flags.starts_with("train ") && !has(&["--epsilon", "--resume"]);
         let lost = !has(&["--out", "--json", "--dry-run", "--ledger"]);

@@ -178,8 +178,14 @@ fn a_run_on_a_table_names_its_budget_and_keeps_its_model() {
             "train t.csv --schema s.toml --objective auc --group-shares release --json",
             "--epsilon",
         ),
-        ("tune t.csv --schema s.toml --epsilon 1 --max-passes 2,3", "--out"),
-        ("tune t.csv --schema s.toml --max-passes 2,3 --json", "--epsilon"),
+        (
+            "tune t.csv --schema s.toml --epsilon 1 --max-passes 2,3",
+            "--out",
+        ),
+        (
+            "tune t.csv --schema s.toml --max-passes 2,3 --json",
+            "--epsilon",
+        ),
     ] {
         let output = place.run_exactly(flags);
         let said = stderr(&output);
@@ -221,12 +227,17 @@ fn a_budget_that_hides_next_to_nothing_is_warned_of_wherever_one_is_named() {
             let output = place.run_exactly(&flags);
             let said = stderr(&output);
             assert!(output.status.success(), "{flags}: {said}");
-            let found = ["--epsilon", "--delta"].map(|flag| said.contains(&format!("warning: {flag} ")));
+            let found =
+                ["--epsilon", "--delta"].map(|flag| said.contains(&format!("warning: {flag} ")));
             assert_eq!(found, warned, "{flags}: {said}");
             if command.ends_with("--json") {
                 let json: Value = serde_json::from_slice(&output.stdout).unwrap();
                 let count = json["warnings"].as_array().map_or(0, Vec::len);
-                assert_eq!(count, warned.iter().filter(|warned| **warned).count(), "{json}");
+                assert_eq!(
+                    count,
+                    warned.iter().filter(|warned| **warned).count(),
+                    "{json}"
+                );
             }
         }
     }

@@ -145,6 +145,10 @@ impl Witness for Collector {
         self.line += 1;
     }
 
+    fn blank(&self) -> Option<&'static [u8]> {
+        Some(b"")
+    }
+
     fn note(&mut self, place: Place, kind: ProblemKind, text: &[u8]) {
         *self.counts.entry((kind, place)).or_insert(0) += 1;
         let listed = self.listed.entry(kind).or_default();

@@ -167,7 +167,10 @@ pub enum TabularError {
         delimiter: char,
     },
     /// The schema names columns that the header does not have.
-    #[error("{path}, line 1: the header lacks columns of the schema: {}", beside(columns, near))]
+    #[error(
+        "{path}, line 1: the header lacks columns of the schema: {}",
+        beside(columns, near)
+    )]
     MissingColumns {
         /// File, or the name given to a stream.
         path: String,
@@ -269,9 +272,14 @@ impl From<StreamError> for TabularError {
 
 /// Names, each with what was meant by it.
 fn beside(names: &[String], near: &[Option<String>]) -> String {
-    let near = near.iter().map(Option::as_deref).chain(std::iter::repeat(None));
+    let near = near
+        .iter()
+        .map(Option::as_deref)
+        .chain(std::iter::repeat(None));
     let names = names.iter().zip(near);
-    let names: Vec<String> = names.map(|(name, near)| format!("{name}{}", meant(near))).collect();
+    let names: Vec<String> = names
+        .map(|(name, near)| format!("{name}{}", meant(near)))
+        .collect();
     names.join(", ")
 }
 

@@ -136,6 +136,8 @@ fn encode_before(
             let (start, end) = spans.get(at).copied().flatten()?;
             text.get(start..end).map(<[u8]>::trim_ascii)
         };
+        let blank = witness.blank();
+        let field = |at: usize| field(at).or(blank);
         let label = field(schema.columns().len());
         witness.next_record();
         labels.push(encoder.encode(field, label, &mut row, witness));

@@ -331,7 +331,10 @@ share = 0.2
             Err(TabularError::Group(problem)) => problem,
             other => panic!("{other:?}"),
         };
-        assert_eq!(problem(&["race"]), GroupProblem::Missing("race".to_owned(), None));
+        assert_eq!(
+            problem(&["race"]),
+            GroupProblem::Missing("race".to_owned(), None)
+        );
         assert_eq!(
             problem(&["age"]),
             GroupProblem::NotCategory("age".to_owned())

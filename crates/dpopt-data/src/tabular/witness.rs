@@ -16,6 +16,10 @@ pub(super) enum Place {
 pub(super) trait Witness {
     /// The next record begins.
     fn next_record(&mut self) {}
+    /// What stands for a value that a frame has not; in a file of CSV it would be an empty field, which is noted.
+    fn blank(&self) -> Option<&'static [u8]> {
+        None
+    }
     fn note(&mut self, place: Place, kind: ProblemKind, text: &[u8]);
 }
 

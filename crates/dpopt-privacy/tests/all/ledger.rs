@@ -427,7 +427,10 @@ fn sampled_runs_need_the_renyi_filter() {
             panic!("{refused}");
         };
         assert_eq!(others, &[FilterKind::Rdp]);
-        assert!(refused.to_string().contains("filter rdp takes it"), "{refused}");
+        assert!(
+            refused.to_string().contains("filter rdp takes it"),
+            "{refused}"
+        );
     }
     let path = folder.0.path().join("rdp");
     curator(&path, 1.0, FilterKind::Rdp)

@@ -37,7 +37,7 @@ def _within(index, size, place, name, but=None, least=0):
 class _Guard:
     """``names`` of the arguments that can stand at these positions."""
 
-    names = ()
+    names: tuple[str, ...] = ()
 
     def mend(self, given, place):
         raise NotImplementedError

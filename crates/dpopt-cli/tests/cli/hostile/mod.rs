@@ -91,7 +91,11 @@ fn check(of: &Folder, (line, code, words): &Row) -> Result<(), String> {
     };
     let output = Command::new(env!("CARGO_BIN_EXE_dpopt"))
         .current_dir(folder)
-        .args(support::words(arguments, of.kept()).iter().map(|word| argument(word)))
+        .args(
+            support::words(arguments, of.kept())
+                .iter()
+                .map(|word| argument(word)),
+        )
         .stdin(input)
         .output()
         .unwrap();
