@@ -3,7 +3,7 @@
 //! | question | public data and closed forms | private data, charged |
 //! | --- | --- | --- |
 //! | first order | [`first_order`] | [`GradientNormPlan`] |
-//! | second order | [`second_order`] | [`SecondOrderPlan`]; its parts [`LeastEigenvaluePlan`], [`CurvaturePlan`]; of the population [`SecondOrderSlicePlan`], and what [`PopulationGap`] adds |
+//! | second order | [`second_order`] | [`SecondOrderPlan`]; its parts [`LeastEigenvaluePlan`], [`CurvaturePlan`]; of the population what [`PopulationGap`] adds |
 //! | Goldstein | [`goldstein`], [`radial_goldstein`] | [`ReleasedWindow`], for nothing; of the population [`GoldsteinSlicePlan`] |
 //! | excess under a KL condition | [`KlCondition`] | by the private gradient norm |
 //!

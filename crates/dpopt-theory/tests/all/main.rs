@@ -14,6 +14,7 @@ mod kl_spider;
 mod library;
 mod minimax;
 mod perturbed;
+mod premises;
 mod projection;
 mod proximal;
 mod saddle_certificates;
