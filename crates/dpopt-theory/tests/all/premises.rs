@@ -254,7 +254,10 @@ fn no_saddle_solver_runs_on_another_domain() {
         assert!(matches!(found, Err(RunError::Domain { .. })), "{solver}");
         refused.push(solver.name);
     }
-    assert!(refused.len() + 1 >= dpopt_minimax::SOLVERS.len(), "{refused:?}");
+    assert!(
+        refused.len() + 1 >= dpopt_minimax::SOLVERS.len(),
+        "{refused:?}"
+    );
     for pass in ["rgda-chain", "rgda-prefix", "rgda-rounds"] {
         assert!(refused.contains(&pass), "{refused:?}");
     }
