@@ -285,10 +285,10 @@ fn a_certificate_is_refused_where_a_premise_is_missing() {
     assert!(certify(&facts, told).unwrap().hessian.is_ok());
     let more: [(&str, Break); 2] = [
         ("Domain", |of| {
-            *of = of.with_domain(Some(&Domain::ball(DIM, 0.5)))
+            *of = of.with_domain(Some(&Domain::ball(DIM, 0.5)));
         }),
         ("Blocks", |of| {
-            of.blocks = of.blocks.map(|of| Blocks { scale: 2.0, ..of })
+            of.blocks = of.blocks.map(|of| Blocks { scale: 2.0, ..of });
         }),
     ];
     for (word, change) in BROKEN.iter().chain(&OF_BLOCKS).chain(&more) {
