@@ -394,7 +394,7 @@ fn words(
             range(at),
             match at.low {
                 _ if at.high < 0.0 => ": the point is no local minimum",
-                0.0 if convex => ": the loss is convex, so that no eigenvalue is below 0",
+                0.0 if convex => ": not below 0, as the loss is convex",
                 _ => "",
             }
         ),

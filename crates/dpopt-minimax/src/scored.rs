@@ -380,7 +380,9 @@ impl<'a, S: ScoreSaddle + Clone> Releasing<'a, S> {
         curator: Curator,
     ) -> Result<(Covered, Curator), CertificateFailed> {
         let (means, point) = self.means(scale, curator)?;
-        let known = means.facts_at(&point);
+        let known = means
+            .facts()
+            .with_all_constants(&means.constants_at(&point));
         let noise_excess = means.curator().noise_excess();
         let premises = premises(facts, scale, (hessian, false));
         // The best y is the same over the open set, which is another than that of the loss.

@@ -1,7 +1,7 @@
 //! A second-order certificate: a gradient norm and a least eigenvalue under one budget.
 
 use dpopt_oracle::query::Subspace;
-use dpopt_oracle::{Convexity, Offers, PrivateMean, TwiceDifferentiable};
+use dpopt_oracle::{Convexity, Offers, Oracle as _, PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
 use dpopt_solver::{
     Covered, Episode, EpisodeEnd, Known, PlanError, Premises, PublicFacts, Radii,
@@ -460,7 +460,7 @@ impl SecondOrderPlan {
         point: &[f64],
     ) -> Result<Covered, Withheld> {
         let (facts, lipschitz) = self.gradient.planned();
-        let mut known = mean.facts_at(point);
+        let mut known = mean.facts().with_all_constants(&mean.constants_at(point));
         let (smoothness, frobenius) = match &self.curvature {
             Curvature::Whole(plan) => {
                 let (frobenius, columns) = plan.planned();

@@ -140,18 +140,6 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         self.loss.constants_at(self.data.records(), point)
     }
 
-    /// What is public of the records and of the loss at one public point: [`Oracle::facts`] with [`PrivateMean::constants_at`].
-    ///
-    /// # Shapes
-    /// `point`: d.
-    #[must_use]
-    pub fn facts_at(&self, point: &[f64]) -> OracleFacts
-    where
-        L: Differentiable,
-    {
-        self.facts().with_all_constants(&self.constants_at(point))
-    }
-
     /// Answers questions for Hessians, their products and their chains too ([`Offers::HESSIANS`], [`Offers::HESSIAN_PRODUCTS`],
     /// [`Offers::CHAINS`]).
     #[must_use]
