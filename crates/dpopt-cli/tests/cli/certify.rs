@@ -53,7 +53,7 @@ fn the_intervals_hold_what_they_are_about() {
         end("least_eigenvalue", "high"),
     );
     // The logistic loss is convex, and 0 is an eigenvalue.
-    assert!(low == 0.0 && 0.0 <= high && high < 0.2, "{found}");
+    assert!(low == 0.0 && (0.0..0.2).contains(&high), "{found}");
     assert_eq!(found["certified"], Value::Null);
     assert!(found["privacy"]["epsilon"].as_f64().unwrap() <= 50.0);
 
