@@ -233,7 +233,7 @@ fn a_filter_says_what_it_refuses_and_which_other_takes_it() {
     let remedy = ["filter rdp takes it", "--budget-filter", "nothing charged"];
     place.fails(&format!("{sampled} --ledger l.json"), 2, &remedy);
     let new = "--ledger new.json --budget 2 --budget-delta 1e-5";
-    for batches in ["--batches allocation", "--largest-batch 400"] {
+    for batches in ["--batches allocation", "--largest-batch 60"] {
         for ledger in ["--ledger l.json", new] {
             let flags = format!("{sampled} {ledger} {batches} --max-steps 20");
             place.fails(&flags, 2, &["--ledger", "no other filter has one"]);

@@ -280,8 +280,11 @@ fn read(
     let [first, second] = &slices;
     let which = which(second);
     let (event, on_slice, denominator) = terms(which, z);
+    // The first slice is read as a whole.
     let of_slices = |mut events: Vec<Event>| {
-        events.push(Event::gaussian(z));
+        if !events.contains(&Event::gaussian(z)) {
+            events.push(Event::gaussian(z));
+        }
         Event::ParallelComposed { events }
     };
     let event = match on_slice {
@@ -333,7 +336,15 @@ fn broken(storage: Storage, seed: Option<u64>) -> Vec<(String, usize)> {
         let Some(found) = reads(storage, seed) else {
             continue;
         };
-        let memory = Storage::Memory { sparse: false };
+        // Sparse entries are in single precision.
+        let sparse = match storage {
+            Storage::Memory { sparse } | Storage::File { sparse, .. } => sparse,
+            Storage::InPlace
+            | Storage::OnRanks { .. }
+            | Storage::FilesOnRanks { .. }
+            | Storage::Twin => false,
+        };
+        let memory = Storage::Memory { sparse };
         let places = reads(memory, None).unwrap().then;
         let expected: BTreeSet<usize> = match (found.run, seed) {
             (Some(run), Some(seed)) => {
