@@ -63,7 +63,8 @@ pub(crate) enum CliError {
     CannotPay(LedgerError),
     /// The shared ledger's filter has no cost for the run's releases. Nothing was released.
     #[error(
-        "--ledger: {0}; --budget-filter chooses it in the command that creates a ledger; nothing was released and nothing charged"
+        "--ledger: {0}{flag}; nothing was released and nothing charged",
+        flag = filter_flag(.0)
     )]
     OtherFilter(LedgerError),
     /// A number is not a privacy unit.
@@ -144,6 +145,16 @@ pub(crate) enum CliError {
     /// An output can't be written as JSON.
     #[error("can't write JSON: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+/// The flag that has a new ledger take what this one refused.
+fn filter_flag(refusal: &LedgerError) -> String {
+    match refusal {
+        LedgerError::OtherFilter { others, .. } => others.last().map_or_else(String::new, |kind| {
+            format!("; it takes --budget-filter {kind} in the command that creates a ledger")
+        }),
+        _ => String::new(),
+    }
 }
 
 impl CliError {

@@ -230,7 +230,11 @@ fn a_filter_says_what_it_refuses_and_which_other_takes_it() {
     assert!(!later.contains("created with") && !named.contains("created with"));
 
     let sampled = format!("{train} --out o --delta 1e-5 --epsilon 0.1 --solver dp-sgd");
-    let remedy = ["filter rdp takes it", "--budget-filter", "nothing charged"];
+    let remedy = [
+        "filter rdp takes it",
+        "--budget-filter rdp",
+        "nothing charged",
+    ];
     place.fails(&format!("{sampled} --ledger l.json"), 2, &remedy);
     let new = "--ledger new.json --budget 2 --budget-delta 1e-5";
     for batches in ["--batches allocation", "--largest-batch 60"] {
