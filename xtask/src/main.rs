@@ -18,6 +18,7 @@ mod built;
 mod cargo;
 mod census;
 mod exports;
+mod fresh;
 mod fuzz;
 mod groups;
 mod help;

@@ -9,6 +9,7 @@ mod circles;
 mod crates;
 mod forbidden;
 mod links;
+mod names;
 mod package;
 mod rust;
 mod signatures;
@@ -77,6 +78,7 @@ fn check(tree: &Tree, packages: &[crates::Package]) -> Vec<Problem> {
     problems.extend(package::required_files(tree));
     problems.extend(package::readme_names_the_test_command(tree));
     problems.extend(links::relative(tree));
+    problems.extend(names::exist(tree));
     problems.extend(book::chapters(tree));
     problems.sort();
     problems
@@ -162,7 +164,7 @@ workspace = true
                 '/'
             ),
         );
-        folder.write("docs/a.md", "[x](nowhere.md)\n");
+        folder.write("docs/a.md", "[x](nowhere.md) `no_such_name`\n");
         folder.write(
             "crates/dpopt-odd/src/a.rs",
             "//! A.\nuse crate::F;\npub(crate) struct G;\n",
@@ -179,6 +181,7 @@ workspace = true
             "crates/dpopt-odd/src/lib.rs:2: faer",
             "crates/dpopt-odd/src/lib.rs:3: forbidden",
             "docs/a.md:1: link",
+            "docs/a.md:1: there is no `no_such_name`",
             "docs/a.md:1: the page is no chapter",
             ": a circle of 2 files of crates/dpopt-odd",
             "crates/dpopt-odd/src/b.rs:2: not Rust",

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::alone;
 use crate::cargo::cargo;
+use crate::fresh;
 use crate::mpi;
 use crate::python;
 use crate::tidy::{self, TEST_COMMAND};
@@ -18,7 +19,7 @@ const AUDIT_COMMAND: &str = "example audit --brief";
 
 /// One thing that must succeed.
 struct Step {
-    /// `tidy`, `alone`, `python` and `mpi`, which run in this process, a cargo command line, or `example` and the name of one that the tests built:
+    /// `tidy`, `alone`, `fresh`, `python` and `mpi`, which run in this process, a cargo command line, or `example` and the name of one that the tests built:
     /// asking cargo for it alone would build everything again, with the features of one package.
     line: &'static str,
     /// Environment variables for this step alone.
@@ -29,7 +30,7 @@ struct Step {
 /// program is there from the step before.
 const PLAIN_COMMAND: &str = "cargo test --quiet --workspace --test cli -- a_build_without";
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     plain("tidy"),
     plain("cargo fmt --all --check"),
     plain("cargo clippy --workspace --all-targets --all-features -- -D warnings"),
@@ -40,6 +41,7 @@ const STEPS: [Step; 12] = [
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },
     plain(TEST_COMMAND),
+    plain("fresh"),
     plain(PLAIN_COMMAND),
     plain("python"),
     plain("mpi"),
@@ -63,6 +65,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
         "python" => python::test_after_the_tests(root),
         "mpi" => mpi::run(root, false),
         "alone" => alone::run(root),
+        "fresh" => fresh::run(root),
         _ => spawn(step, root),
     })?;
     println!("validate: ok in {:.1} s", start.elapsed().as_secs_f64());
@@ -154,6 +157,7 @@ mod tests {
             "alone",
             "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps --all-features",
             TEST_COMMAND,
+            "fresh",
             super::PLAIN_COMMAND,
             "python",
             "mpi",

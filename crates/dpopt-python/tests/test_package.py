@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 
 
 def run(code):
-    return subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, timeout=300)
+    return subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True)
 
 
 @pytest.mark.skipif(not (ROOT / "docs/python.md").exists(), reason="not in a checkout")

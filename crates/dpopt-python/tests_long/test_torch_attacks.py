@@ -618,7 +618,7 @@ def test_two_threads_do_not_meet_in_a_sum():
         def __getitem__(self, position):
             if self.ready:
                 held.set()
-                waits.wait(10)
+                waits.wait()
             return torch.ones(4), torch.tensor(1)
 
     data = Slow()
@@ -628,7 +628,7 @@ def test_two_threads_do_not_meet_in_a_sum():
     Slow.ready = True
     other = threading.Thread(target=optimizer.step)
     other.start()
-    held.wait(10)
+    held.wait()
     for meanwhile in (optimizer.step, lambda: next(iter(loader))):
         with pytest.raises(dpopt.DPUserError, match="one step at a time"):
             meanwhile()

@@ -121,7 +121,7 @@ fn includes(text: &str) -> Vec<(usize, String)> {
 }
 
 /// The lines outside of blocks of code, with their numbers.
-fn prose(text: &str) -> Vec<(usize, &str)> {
+pub(super) fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut fence: Option<&str> = None;
     for (before, raw) in text.lines().enumerate() {

@@ -1,4 +1,5 @@
 //! The commands that the pages show: those of the README, of CONTRIBUTING and of every page below `docs/`.
+#![allow(dead_code, reason = "not all that share this file call all of it")]
 
 use std::path::{Path, PathBuf};
 
@@ -43,6 +44,23 @@ pub(crate) fn blocks_of(page: &str) -> Vec<Block> {
         page,
         &text.unwrap_or_else(|error| panic!("{page}: {error}")),
     )
+}
+
+/// The texts in code of a page outside of its blocks, each with its place.
+pub(crate) fn spans(page: &str) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(root().join(page)).expect("the page is readable");
+    let mut found = Vec::new();
+    let mut open = false;
+    for (before, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            open = !open;
+        } else if !open {
+            let place = format!("{page}:{}", before + 1);
+            let spans = line.split('`').skip(1).step_by(2);
+            found.extend(spans.map(|span| (place.clone(), span.to_owned())));
+        }
+    }
+    found
 }
 
 /// The blocks of code in a text.

@@ -324,13 +324,15 @@ fn a_file_that_changes_is_noticed() {
     let written = write(&designs(40)[0], 1000);
     let file = RowFile::open(&written.path).unwrap();
     file.unchanged().unwrap();
-    // Above the resolution of the clock of file systems.
-    std::thread::sleep(std::time::Duration::from_millis(30));
     let handle = std::fs::OpenOptions::new()
         .write(true)
         .open(&written.path)
         .unwrap();
+    let before = handle.metadata().unwrap().modified().unwrap();
     std::io::Write::write_all(&mut &handle, b"\x89").unwrap();
+    // The clock of a file system is coarse: a second later, without waiting for it.
+    let later = before + std::time::Duration::from_secs(1);
+    handle.set_modified(later).unwrap();
     assert!(matches!(
         file.unchanged().unwrap_err().problem,
         RowFileProblem::Changed

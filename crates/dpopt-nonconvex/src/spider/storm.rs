@@ -18,7 +18,7 @@ const SOLVER: &str = "storm";
 /// Private STORM.
 pub static STORM: Solver = Solver {
     name: SOLVER,
-    summary: "smooth losses; the least bound of those on all records, for 3 to 4 times the steps of spiderboost",
+    summary: "smooth losses; the least bound of those on all records where no cap cuts its steps, 3 to 4 times those of spiderboost",
     paper: "Cutkosky and Orabona 2019 (arXiv 1905.10018); named in arXiv 2206.00846",
     needs: Needs::NOTHING,
     uses_rank: false,

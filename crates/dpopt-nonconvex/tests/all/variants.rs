@@ -177,6 +177,31 @@ fn bounds_approach_their_closed_forms() {
     }
 }
 
+/// The claim of the registry, and what the cap of the command takes from it.
+#[test]
+fn storm_has_the_least_bound_on_all_records_but_under_a_cap() {
+    let bounds = |records, most| {
+        let (f, budget) = (facts(10, records), budget(1.0));
+        let storm = StormPlan::new(&f, &budget, most).unwrap();
+        let boost = SpiderBoostPlan::new(&f, &budget, most).unwrap();
+        let normalized = NormalizedSpiderPlan::new(&f, &budget, most).unwrap();
+        let descent = NoisyGdPlan::theory(&f, &budget, most).unwrap();
+        [
+            storm.predicted_bound(),
+            boost.predicted_bound(),
+            normalized.predicted_bound(),
+            descent.predicted_bound(),
+        ]
+        .map(Option::unwrap)
+    };
+    for records in [30_000, 300_000, 3_000_000] {
+        let [storm, others @ ..] = bounds(records, MAX_STEPS);
+        assert!(others.iter().all(|other| storm < *other), "{records}");
+    }
+    let [storm, _, normalized, _] = bounds(3_000_000, 100_000);
+    assert!(normalized < storm);
+}
+
 #[test]
 fn storm_is_never_worse_than_noisy_gradient_descent() {
     for (dim, records, steps) in [(1_000, 2_000, 50), (1_000, 1_000, MAX_STEPS), (10, 700, 9)] {

@@ -469,9 +469,12 @@ fn a_file_that_changes_between_two_passes_is_refused_before_the_second_is_charge
         let event = Event::gaussian(z).repeated(2);
         estimator.reserve(&Spend::Fixed(event)).unwrap();
         estimator.refresh(&[0.0; DIM], z).unwrap();
-        // Above the resolution of the clock of file systems.
-        std::thread::sleep(std::time::Duration::from_millis(30));
-        change(&OpenOptions::new().write(true).open(&path).unwrap());
+        let written = OpenOptions::new().write(true).open(&path).unwrap();
+        let before = written.metadata().unwrap().modified().unwrap();
+        change(&written);
+        // The clock of a file system is coarse: a second later, without waiting for it.
+        let later = before + std::time::Duration::from_secs(1);
+        written.set_modified(later).unwrap();
         let refused = estimator.refresh(&[0.0; DIM], z).err().unwrap();
         assert!(matches!(
             refused,

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use dpopt_testkit::{Draws, is_long};
 
@@ -192,6 +191,8 @@ fn child() {
     say("ready");
     let bound = Bound::new(ClipNorm::new(1.0).unwrap(), 1).unwrap();
     for _ in 0..PLAN {
+        // Each release waits until it may be made.
+        std::io::stdin().read_exact(&mut [0]).unwrap();
         let ticket = curator.grant(Which::All, Body::of(1), bound, z).unwrap();
         curator.redeem(ticket, LatticeSum::new(bound)).unwrap();
         say("made");
@@ -200,23 +201,31 @@ fn child() {
     say(&format!("done {}", disk.made.load(Ordering::Relaxed)));
 }
 
-fn start(path: &Path, fault: &str) -> Child {
+/// A child that may make so many releases.
+fn start(path: &Path, fault: &str, releases: u64) -> Child {
     let name = format!("{}::child", module_path!().split_once("::").unwrap().1);
-    Command::new(std::env::current_exe().unwrap())
+    let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &name, "--nocapture", "--test-threads=1"])
         .env(PLACE, path)
         .env(FAULT, fault)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
+        .unwrap();
+    // One that is dead already reads nothing.
+    let _ = child
+        .stdin
+        .as_mut()
         .unwrap()
+        .write_all(&vec![0; releases as usize]);
+    child
 }
 
 /// Lets a child make a whole run; the number of its operations.
 fn operations() -> u64 {
     let folder = tempfile::tempdir().unwrap();
-    let output = start(&folder.path().join("ledger"), "0 before").wait_with_output();
+    let output = start(&folder.path().join("ledger"), "0 before", PLAN).wait_with_output();
     let said = String::from_utf8(output.unwrap().stdout).unwrap();
     let done = said.lines().find_map(|line| line.strip_prefix("done "));
     done.unwrap().parse().unwrap()
@@ -326,19 +335,21 @@ fn a_run_killed_at_a_random_time_has_paid_for_what_it_released_and_little_more()
         if number % KILLS_PER_LEDGER == 0 {
             subject = Subject::new();
         }
-        let mut child = start(&subject.path(), "0 before");
-        let mut output = BufReader::new(child.stdout.take().unwrap());
         // One in ten dies before or while it reserves.
         let until = if mixer.below(10) == 0 {
             0
         } else {
             1 + mixer.below(PLAN - 40)
         };
+        // It can't come to the end of its plan.
+        let mut child = start(&subject.path(), "0 before", until + mixer.below(40));
+        let mut output = BufReader::new(child.stdout.take().unwrap());
         let (mut said, mut seen) = (String::new(), 0);
         while seen < until && output.read_line(&mut said).unwrap() > 0 {
             seen += u64::from(said.ends_with("\nmade\n"));
         }
-        std::thread::sleep(Duration::from_micros(mixer.below(3000)));
+        // A random moment, and not a wait for one.
+        (0..mixer.below(5000)).for_each(|_| std::thread::yield_now());
         child.kill().unwrap();
         output.read_to_string(&mut said).unwrap();
         child.wait().unwrap();
@@ -362,7 +373,7 @@ fn a_run_killed_at_a_chosen_operation_has_paid_for_what_it_released_and_little_m
         }
         let at = 1 + number as u64 * operations / kills as u64;
         let way = ["before", "after", "half"][number % 3];
-        let child = start(&subject.path(), &format!("{at} {way}"));
+        let child = start(&subject.path(), &format!("{at} {way}"), PLAN);
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         subject.look(&said, &mut found);

@@ -13,6 +13,7 @@ mod hessians;
 mod kl_spider;
 mod library;
 mod minimax;
+mod pages;
 mod perturbed;
 mod premises;
 mod projection;

@@ -18,7 +18,7 @@ const DIM: usize = 3;
 /// Of each party.
 const RECORDS: u64 = 20;
 const SEED: u64 = 20_261_128;
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::MAX;
 
 fn z(z: f64) -> NoiseMultiplier {
     NoiseMultiplier::new(z).unwrap()
