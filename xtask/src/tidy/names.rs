@@ -19,7 +19,9 @@ const COUNTED: [&str; 3] = ["accountants", "solvers", "complete programs"];
 /// Every file and name of code that stands in code in a page is there, and nothing that grows is counted by hand.
 pub(super) fn exist(tree: &Tree) -> Vec<Problem> {
     let code = || tree.texts().filter(|(path, _)| !path.ends_with(".md"));
-    let words: BTreeSet<&str> = code().flat_map(|(_, text)| idents(text)).collect();
+    // A name may follow a line break that is written out.
+    let pieces = code().flat_map(|(_, text)| text.split("\\n"));
+    let words: BTreeSet<&str> = pieces.flat_map(idents).collect();
     let mut problems = Vec::new();
     let pages = tree.texts().filter(|(path, _)| path.ends_with(".md"));
     for (page, text) in pages.filter(|(path, _)| *path != HISTORY) {
@@ -75,7 +77,10 @@ fn paragraphs(text: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut last = 0;
     for (number, line) in prose(text) {
-        let is_own = line.trim().is_empty() || line.starts_with(['|', '-', '#']);
+        if line.trim().is_empty() {
+            continue;
+        }
+        let is_own = line.starts_with(['|', '-', '#']);
         match found.last_mut() {
             Some((_, paragraph)) if number == last + 1 && !is_own => {
                 paragraph.push('\n');
@@ -182,8 +187,8 @@ mod tests {
                 "1: `seven accountants`: a count",
             ),
             (
-                "Below are four complete\nprograms",
-                "1: `four complete programs`: a count",
+                "\n\nBelow are four complete\nprograms",
+                "3: `four complete programs`: a count",
             ),
         ] {
             let found = problems(page);
