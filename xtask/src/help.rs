@@ -31,9 +31,10 @@ usage: cargo xtask <command>
   bench-peers-setup VENV
              an environment in VENV with those tools, of pinned versions (gigabytes)
   verify-rates [--brief | --quick | --full] [--only ID]... [--json FILE] [--out DIR] [--seed N] [--threads N]
-               [--memory-gib G] [--list]
+               [--memory-gib G] [--unconfirmed] [--list]
              every rate that theory promises, measured, with broken twins that must be caught; with --brief, as CI runs
-             it, the first of each group and its first twin; with --out a page of plots, and an interrupted run goes on
+             it, the first of each group and its first twin; with --out a page of plots, and an interrupted run goes on; with
+             --unconfirmed the rows that are set aside
   audit [--brief|--quick|--full] [--only NAME] [--json FILE]
              attacks on every mechanism and solver, and on broken twins that must be caught; with --brief, as CI runs it,
              fewer runs of those that are expected to hold

@@ -323,7 +323,7 @@ mod tests {
     }
 
     /// Those of cargo, of rustc's tests and of mpirun.
-    const OTHERS: [&str; 10] = [
+    const OTHERS: [&str; 11] = [
         "--all-features",
         "--bench",
         "--bin",
@@ -333,6 +333,7 @@ mod tests {
         "--nocapture",
         "--path",
         "--profile",
+        "--release",
         "--test",
     ];
 
@@ -347,10 +348,14 @@ mod tests {
         }
         let mut known = vec!["--help".to_owned(), "--version".to_owned()];
         collect(&Cli::command(), &mut known);
-        // The tasks of the repository and the command on several ranks have parsers of their own.
-        let tasks = include_str!("../../../xtask/src/help.rs");
-        let ranks = include_str!("../../dpopt-mpi/src/main.rs");
-        let others = [tasks, ranks].into_iter().flat_map(flags).chain(OTHERS);
+        // The tasks of the repository, the command on several ranks and the scripts beside have parsers of their own.
+        let others = [
+            include_str!("../../../xtask/src/help.rs"),
+            include_str!("../../dpopt-mpi/src/main.rs"),
+            include_str!("../../../benches/peers/groups.py"),
+            include_str!("../../../benches/peers/networks.py"),
+        ];
+        let others = others.into_iter().flat_map(flags).chain(OTHERS);
         known.extend(others.map(str::to_owned));
         let gone: Vec<String> = pages()
             .iter()
