@@ -152,7 +152,7 @@ fn killed(child: &mut Child, rank: usize, after: u64, moment: u64) -> String {
     }
     // Number 0 is no process: it would be those of this test.
     assert_eq!(known, processes.len(), "{said}");
-    (0..moment).for_each(|_| std::thread::yield_now());
+    (0..moment).for_each(|_| std::hint::spin_loop());
     kill(processes[rank]);
     output.read_to_string(&mut said).unwrap();
     child.wait().unwrap();
@@ -173,7 +173,7 @@ fn kill_runs(what: &str, kills: u64) -> (u64, Vec<String>) {
         let ledger = folder.path().join(format!("ledger-{number}"));
         let path = ledger.to_str().unwrap();
         let rank = draw(3) as usize;
-        let (after, moment) = (draw(380), draw(3000));
+        let (after, moment) = (draw(380), draw(100_000));
         let mut command = mpirun(3, &example(), &[what, path]);
         let mut child = command
             .stdout(Stdio::piped())

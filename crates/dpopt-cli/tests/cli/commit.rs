@@ -32,10 +32,9 @@ fn built(root: &Path) -> (String, bool) {
         .current_dir(root.join("crates/shown"));
     let output = cargo.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    let messages = said.lines().map(|line| serde_json::from_str(line).unwrap());
+    let mut messages = said.lines().map(|line| serde_json::from_str(line).unwrap());
     let binary: Value = messages
-        .filter(|message: &Value| message["executable"].is_string())
-        .last()
+        .rfind(|message: &Value| message["executable"].is_string())
         .unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     let program = binary["executable"].as_str().unwrap();
     let shown = Command::new(program).output().unwrap().stdout;

@@ -349,7 +349,7 @@ fn a_run_killed_at_a_random_time_has_paid_for_what_it_released_and_little_more()
             seen += u64::from(said.ends_with("\nmade\n"));
         }
         // A random moment, and not a wait for one.
-        (0..mixer.below(5000)).for_each(|_| std::thread::yield_now());
+        (0..mixer.below(100_000)).for_each(|_| std::hint::spin_loop());
         child.kill().unwrap();
         output.read_to_string(&mut said).unwrap();
         child.wait().unwrap();

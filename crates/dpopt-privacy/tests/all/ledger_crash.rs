@@ -184,7 +184,7 @@ fn a_process_killed_at_any_moment_has_paid_for_what_it_released() {
                 assert!(output.read_line(&mut said).unwrap() > 0, "the child ended");
             }
             // A random moment, and not a wait for one.
-            (0..mixer.below(5000)).for_each(|_| std::thread::yield_now());
+            (0..mixer.below(100_000)).for_each(|_| std::hint::spin_loop());
             child.kill().unwrap();
             output.read_to_string(&mut said).unwrap();
             child.wait().unwrap();
