@@ -60,16 +60,16 @@ impl TuningScore {
     #[must_use]
     pub fn of(self, found: &EvaluatedModel) -> Option<f64> {
         match (self, found) {
-            (Self::Auc, EvaluatedModel::Scores(found)) => Some(found.auc.estimate),
-            (Self::Accuracy, EvaluatedModel::Scores(found)) => Some(found.accuracy.estimate),
+            (Self::Auc, EvaluatedModel::Scores(found)) => Some(found.auc.middle()),
+            (Self::Accuracy, EvaluatedModel::Scores(found)) => Some(found.accuracy.middle()),
             (Self::Accuracy, EvaluatedModel::Classes(found)) => {
-                Some(found.accuracy.records.estimate)
+                Some(found.accuracy.records.middle())
             }
             (Self::AbsoluteError, EvaluatedModel::Number(found)) => {
-                Some(-found.mean_absolute_error.records.estimate)
+                Some(-found.mean_absolute_error.records.middle())
             }
             (Self::SquaredError, EvaluatedModel::Number(found)) => {
-                Some(-found.mean_squared_error.records.estimate)
+                Some(-found.mean_squared_error.records.middle())
             }
             _ => None,
         }

@@ -7,13 +7,13 @@ use dpopt::data::tabular::{Label, LabelKind, Schema};
 use dpopt::nonconvex::Stop;
 use dpopt::oracle::PrivateData;
 use dpopt::privacy::{
-    Adjacency, Curator, Delta, Epsilon, Event, Guarantee, Mu, Refused, accounting::gdp,
+    Accountant, Adjacency, Curator, Delta, Epsilon, Event, Guarantee, Mu, Refused, accounting::gdp,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
 use crate::fit::Fit;
-use crate::statement::{Protected, Statement};
+use crate::statement::{Protected, Statement, rounded_up};
 use crate::told::Told;
 
 /// An interval misses with at most this probability.
@@ -213,9 +213,48 @@ impl Evaluated {
             (None, None) => "records whose number is protected".to_owned(),
         };
         format!(
-            "Of {of}, with noise. Each number is in its interval with {confidence} % probability over the noise, whatever the records are; {}.",
-            self.evaluation.covers()
+            "Of {of}, with noise. Each number is in its interval with {confidence} % probability over the noise, whatever the records are; {}.{}",
+            self.evaluation.covers(),
+            self.enough()
         )
+    }
+
+    /// What would be enough where an estimate is missing: from the budget, the public number of records and what was released.
+    fn enough(&self) -> String {
+        if !self.evaluation.is_undetermined() {
+            return String::new();
+        }
+        let mut ways = Vec::new();
+        if let Some(factor) = self.evaluation.noise_too_large_by() {
+            let records = self.privacy.records;
+            let held = self.held_out.map_or(records, |held| held.records);
+            ways.push(format!("{:.0} such records", factor * held as f64));
+            ways.extend(
+                self.epsilon_for(factor)
+                    .map(|epsilon| format!("an epsilon of {} on as many", rounded_up(epsilon))),
+            );
+        }
+        match ways.is_empty() {
+            true => " What is not determined is hidden by the noise, and the released counts do not say how many records would be enough."
+                .to_owned(),
+            false => format!(
+                " By the released counts about {} would determine all of it.",
+                ways.join(", or ")
+            ),
+        }
+    }
+
+    /// Of an evaluation with so many times less noise, where it has a cost of its own.
+    fn epsilon_for(&self, factor: f64) -> Option<f64> {
+        let Statement {
+            epsilon,
+            delta,
+            accountant,
+            ..
+        } = self.privacy;
+        let gaussian = accountant == Accountant::Gdp;
+        let mu = gdp::mu_for(Epsilon::new(epsilon).ok().filter(|_| gaussian)?, delta).ok()?;
+        Some(gdp::epsilon(Mu::new(factor * mu.get()).ok()?, delta))
     }
 
     /// Whether it is a release of its own on records that were not trained on; the evaluation of the best of several runs is a part of their

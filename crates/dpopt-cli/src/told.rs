@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 /// Up to so many classes the terminal shows recalls of each. A tuned constant: the height of a terminal.
 const SHOWN: usize = 12;
 
+/// In the place of an estimate that its interval does not hold, or whose interval holds all that there can be.
+const UNDETERMINED: &str = "not determined at this budget";
+
 /// The numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -49,6 +52,25 @@ impl Told {
             Self::Scores(found) => found.failure,
             Self::Classes(found) => found.failure,
             Self::Number(found) => found.failure,
+        }
+    }
+
+    /// Whether an estimate is missing, of the numbers by which models are compared.
+    pub(crate) fn is_undetermined(&self) -> bool {
+        let precision = match self {
+            Self::Scores(found) => Some(&found.precision),
+            Self::Classes(_) | Self::Number(_) => None,
+        };
+        let metrics = self.metrics().into_iter().map(|(_, of)| of);
+        metrics.chain(precision).any(|of| of.estimate.is_none())
+    }
+
+    /// The factor by which the noise over the number of records has to fall until no estimate is missing, where released counts say it.
+    pub(crate) fn noise_too_large_by(&self) -> Option<f64> {
+        match self {
+            Self::Scores(found) => found.noise_too_large_by,
+            Self::Classes(found) => found.noise_too_large_by,
+            Self::Number(found) => found.noise_too_large_by,
         }
     }
 
@@ -126,7 +148,7 @@ impl Told {
     pub(crate) fn curve(&self) -> &[RocPoint] {
         match self {
             Self::Scores(found) => &found.roc,
-            _ => &[],
+            Self::Classes(_) | Self::Number(_) => &[],
         }
     }
 
@@ -333,21 +355,18 @@ fn lines_of_number(found: &NumberEvaluation) -> String {
 
 /// 0.8512 (0.8401 to 0.8623).
 fn part(of: &Measured) -> String {
-    format!(
-        "{:.4} ({:.4} to {:.4})",
-        of.estimate,
-        down(of.low),
-        up(of.high)
-    )
+    let ends = format!("{:.4} to {:.4}", down(of.low), up(of.high));
+    shown(of, |estimate| format!("{estimate:.4}"), &ends)
 }
 
 fn whole(of: &Measured) -> String {
-    format!(
-        "{:.0} ({:.0} to {:.0})",
-        of.estimate,
-        of.low.floor(),
-        of.high.ceil()
-    )
+    let ends = format!("{:.0} to {:.0}", of.low.floor(), of.high.ceil());
+    shown(of, |estimate| format!("{estimate:.0}"), &ends)
+}
+
+fn shown(of: &Measured, digits: impl Fn(f64) -> String, ends: &str) -> String {
+    let estimate = of.estimate.map_or(UNDETERMINED.to_owned(), digits);
+    format!("{estimate} ({ends})")
 }
 
 /// To four decimals, outwards.

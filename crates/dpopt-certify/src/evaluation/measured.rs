@@ -2,13 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ratio::Ratio;
-
 /// A number of these records, with an interval for it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// In the interval.
-    pub estimate: f64,
+    /// In the interval; none where the interval does not hold what was released, or holds all that there can be.
+    pub estimate: Option<f64>,
     /// Lower end.
     pub low: f64,
     /// Upper end.
@@ -16,11 +14,34 @@ pub struct Measured {
 }
 
 impl Measured {
-    pub(super) fn of(ratio: &Ratio, ends: [f64; 2]) -> Self {
+    /// From what was released, none where that is not a number, an interval, and all that there can be.
+    pub(super) fn new(
+        released: Option<f64>,
+        [low, high]: [f64; 2],
+        [least, most]: [f64; 2],
+    ) -> Self {
+        let all = low <= least && high >= most;
+        let nearest = released.map(|value| value.clamp(least, most));
+        let estimate = nearest.filter(|value| !all && (low..=high).contains(value));
         Self {
-            estimate: ratio.estimate(ends),
-            low: ends[0],
-            high: ends[1],
+            estimate,
+            low,
+            high,
+        }
+    }
+
+    /// The estimate; without one the middle of the interval.
+    #[must_use]
+    pub fn middle(&self) -> f64 {
+        self.estimate.unwrap_or(0.5 * (self.low + self.high))
+    }
+
+    /// By an increasing function.
+    pub(super) fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Self {
+            estimate: self.estimate.map(&of),
+            low: of(self.low),
+            high: of(self.high),
         }
     }
 }

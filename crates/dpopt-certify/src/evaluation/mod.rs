@@ -1,7 +1,7 @@
 //! How good a model is on private records, by one charged release.
 //!
-//! Of two classes what is released are the counts of both in public bins of the score (a binned ROC curve) and, where it is wanted, the sum
-//! of the log losses; of several a table of classes and predictions, and sums of right calls and of log losses; of numbers the sums of
+//! Of two classes what is released are weighted counts of both in public bins of the score (a binned ROC curve) and, where it is wanted, the
+//! sum of the log losses; of several a table of classes and predictions, and sums of right calls and of log losses; of numbers the sums of
 //! errors. All else is computed from them: see [`EvaluationCounts::evaluation`], [`ClassCounts::evaluation`] and
 //! [`NumberSums::evaluation`]. The argument is in `docs/privacy/evaluation.md`.
 
@@ -9,6 +9,7 @@ mod measured;
 mod model;
 mod number;
 mod plan;
+mod prefix;
 mod ranking;
 mod ratio;
 mod release;
@@ -26,6 +27,8 @@ use dpopt_privacy::Curator;
 pub use measured::Measured;
 pub use model::{EvaluatedLabel, EvaluatedModel, EvaluationOfModel, FittedModel, ModelEvaluation};
 pub use number::{NumberEvaluation, NumberPlan, NumberSums};
+use prefix::Prefix;
+
 pub use plan::{EvaluationSettings, PrivateEvaluation};
 pub use release::{EvaluationError, MeanOf, TallyPlan};
 pub use several::{ClassCounts, ClassesEvaluation, ClassesPlan, ReleasedTable};
@@ -58,9 +61,10 @@ impl PrivateEvaluation {
                 // `min` takes the cap where the loss is no number.
                 *share = loss.min(cap) / cap;
             }
-            2 * bins.place(score) + usize::from(positive)
+            usize::from(positive) * bins.count() + bins.place(score)
         };
         let tally = Tally::new(2 * bins.count(), usize::from(cap.is_some()), place);
+        let tally = tally.spread(Prefix::new(bins.count()).column().to_vec());
         let (sums, curator) = self.tally.release(data, tally, curator, threads)?;
         let (deviation, rounding) = (sums.deviation, sums.rounding);
         let counts = EvaluationCounts::new(self, &sums.values, deviation, rounding);

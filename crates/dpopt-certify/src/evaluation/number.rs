@@ -8,7 +8,7 @@ use dpopt_privacy::{Adjacency, Curator, Mu};
 use serde::{Deserialize, Serialize};
 
 use super::measured::Measured;
-use super::release::{EvaluationError, MeanOf, Sums, TallyPlan, check};
+use super::release::{EvaluationError, MeanOf, Sums, TallyPlan, check, too_large_by};
 
 /// A plan to evaluate predictions of a number with a public range once.
 ///
@@ -108,12 +108,32 @@ pub struct NumberEvaluation {
     pub mean_squared_error: MeanOf,
     /// Its root.
     pub root_mean_squared_error: Measured,
+    /// Where an estimate is missing: the factor by which the noise over the number of records has to fall until none is, by the released sums,
+    /// to a power of 2. None where no estimate is missing, or where the sums do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_too_large_by: Option<f64>,
 }
 
 impl NumberSums {
     /// All that they say: post-processing, at no cost.
     #[must_use]
     pub fn evaluation(&self) -> NumberEvaluation {
+        let noise_too_large_by = too_large_by(|factor| {
+            let less = Self {
+                plan: self.plan,
+                sums: self.sums.with_noise_over(factor),
+            };
+            let found = less.all();
+            let of = [&found.mean_absolute_error, &found.mean_squared_error];
+            of.iter().all(|of| of.records.estimate.is_some())
+        });
+        NumberEvaluation {
+            noise_too_large_by,
+            ..self.all()
+        }
+    }
+
+    fn all(&self) -> NumberEvaluation {
         let (width, sums) = (self.plan.width, &self.sums);
         let squared = sums.mean(1).scaled(width * width);
         let root = squared.records;
@@ -124,11 +144,8 @@ impl NumberSums {
             width,
             mean_absolute_error: sums.mean(0).scaled(width),
             mean_squared_error: squared,
-            root_mean_squared_error: Measured {
-                estimate: root.estimate.sqrt(),
-                low: root.low.sqrt(),
-                high: root.high.sqrt(),
-            },
+            root_mean_squared_error: root.map(f64::sqrt),
+            noise_too_large_by: None,
         }
     }
 }

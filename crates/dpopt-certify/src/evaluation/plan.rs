@@ -5,16 +5,17 @@ use dpopt_privacy::{Adjacency, Mu};
 use serde::Serialize;
 
 use super::release::{EvaluationError, TallyPlan, check};
+use super::statement::EvaluationCounts;
 
 /// Fewest and most bins that a plan chooses.
-const BINS: [f64; 2] = [4.0, 64.0];
-/// Share of the smaller class that they are chosen for.
-const SMALLER: f64 = 0.125;
+const BINS: [f64; 2] = [16.0, 128.0];
+/// Deviations of the noise in the records of a bin: chosen, so that ties within bins hide less of the area than the noise does.
+const NOISE: f64 = 3.0;
 
 /// What is to be told, from public numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct EvaluationSettings {
-    /// Number of bins, even; none for one that weighs the noise of a count against ties within bins.
+    /// Number of bins, even; none for one that weighs the noise against ties within bins.
     pub bins: Option<usize>,
     /// Scores are binned from minus this to this; those beyond it are in the outermost bins.
     pub range: f64,
@@ -28,8 +29,8 @@ pub struct EvaluationSettings {
 ///
 /// # Formula
 /// Released is S + N(0, s^2 I) with S the sum of the contributions of a [`Tally`], s = 2 R z under replace-one and R z under add-remove,
-/// z = 1/mu, R = 1, or sqrt(5/4) with the log loss. Of the 2 B cells number 2 k + c is of bin k and class c, 1 for a label above 0; the share is
-/// min(l, M)/M, l = ln(1 + e^(-y z)).
+/// z = 1/mu, R = 1, or sqrt(5/4) with the log loss. Of the 2 B cells number c B + k is of bin k and class c, 1 for a label above 0, and a record
+/// adds the column of its cell in the square root of the matrix of prefix sums of its class; the share is min(l, M)/M, l = ln(1 + e^(-y z)).
 ///
 /// # Privacy
 /// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/evaluation.md`.
@@ -72,9 +73,8 @@ pub struct PrivateEvaluation {
 impl PrivateEvaluation {
     /// A plan that spends `mu`.
     ///
-    /// The number of bins that it chooses is the even one next to (sqrt(2) m/s)^(2/3), from 4 to 64: there the share of pairs that are tied in
-    /// even bins, 1/(2 B), and the deviation of a share of m records, s sqrt(B/2)/m, together are least. m = n/8, as the smaller class is what
-    /// the noise hides first: chosen.
+    /// The number of bins that it chooses is the even one next to n/(3 s), from 16 to 128: the noise of a sum of bins grows with the logarithm of
+    /// their number alone, and the share of pairs that are tied falls with it.
     ///
     /// # Errors
     /// [`EvaluationError`] but for those of data and releases.
@@ -89,7 +89,7 @@ impl PrivateEvaluation {
         let radius = Tally::radius(2, usize::from(of.loss_cap.is_some()));
         let tally = TallyPlan::new((records, adjacency), mu, of.failure, radius)?;
         let bins = of.bins.unwrap_or_else(|| {
-            let best = (2f64.sqrt() * SMALLER * records as f64 / tally.count_std).powf(2.0 / 3.0);
+            let best = records as f64 / (NOISE * tally.count_std);
             2 * (0.5 * best.clamp(BINS[0], BINS[1])).round() as usize
         });
         Ok(Self {
@@ -102,6 +102,7 @@ impl PrivateEvaluation {
     /// Half of the width of the interval of the accuracy, where the number of records is public.
     #[must_use]
     pub fn accuracy_half_width(&self) -> f64 {
-        self.tally.half_width() * (0.5 * self.bins.count() as f64).sqrt()
+        let counts = EvaluationCounts::without_records(self);
+        self.tally.half_width() * counts.accuracy_noise()
     }
 }

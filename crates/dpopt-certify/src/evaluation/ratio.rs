@@ -1,5 +1,7 @@
 //! Ratios of two noisy numbers.
 
+use super::measured::Measured;
+
 /// Two sums of counts x and n with Gaussian noise, and the covariance of the noise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ratio {
@@ -12,11 +14,11 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// x/(x + y), of independent noise of these variances.
-    pub(super) fn share([x, y]: [f64; 2], [of_x, of_y]: [f64; 2], rounding: f64) -> Self {
+    /// x/(x + y), of noise of these variances and this covariance.
+    pub(super) fn share([x, y]: [f64; 2], [of_x, both, of_y]: [f64; 3], rounding: f64) -> Self {
         Self {
             of: [x, x + y],
-            covariance: [of_x, of_x, of_x + of_y],
+            covariance: [of_x, of_x + both, of_x + 2.0 * both + of_y],
             rounding,
         }
     }
@@ -58,14 +60,11 @@ impl Ratio {
         [nearest, nearest]
     }
 
-    /// The ratio of the noisy sums, within an interval; its middle where n is not above 0.
-    pub(super) fn estimate(&self, [low, high]: [f64; 2]) -> f64 {
+    /// The ratio of the noisy sums with its interval; without an estimate where n is not above 0.
+    pub(super) fn measured(&self, reach: f64, within: [f64; 2]) -> Measured {
         let [x, n] = self.of;
-        if n > 0.0 {
-            (x / n).clamp(low, high)
-        } else {
-            0.5 * (low + high)
-        }
+        let released = (n > 0.0).then(|| x / n);
+        Measured::new(released, self.interval(reach, within), within)
     }
 }
 
@@ -104,13 +103,13 @@ mod tests {
             (low - 0.22).abs() < 1e-9 && (high - 0.38).abs() < 1e-9,
             "{low} {high}"
         );
-        assert_eq!(ratio.estimate([low, high]), 0.3);
+        assert_eq!(ratio.measured(2.0, [0.0, 1.0]).estimate, Some(0.3));
     }
 
     /// x = 3, y = 1, deviations 1, t = 1: (3 - 4a)^2 = (1 - a)^2 + a^2 is 14 a^2 - 22 a + 8 = 0, of roots 4/7 and 1.
     #[test]
     fn fieller_by_hand() {
-        let ratio = Ratio::share([3.0, 1.0], [1.0, 1.0], 0.0);
+        let ratio = Ratio::share([3.0, 1.0], [1.0, 0.0, 1.0], 0.0);
         let [low, high] = ratio.interval(1.0, [0.0, 1.0]);
         assert!(
             (low - 4.0 / 7.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9,
@@ -121,12 +120,12 @@ mod tests {
     #[test]
     fn nothing_seen_says_nothing() {
         for of in [[0.0, 0.0], [-1.0, 0.5]] {
-            let ratio = Ratio::share(of, [1.0, 1.0], 0.0);
+            let ratio = Ratio::share(of, [1.0, 0.0, 1.0], 0.0);
             assert_eq!(ratio.interval(2.0, [0.0, 1.0]), [0.0, 1.0]);
-            assert!((0.0..=1.0).contains(&ratio.estimate([0.0, 1.0])));
+            assert_eq!(ratio.measured(2.0, [0.0, 1.0]).estimate, None);
         }
         // Far from anything that could be: the nearest end.
-        let ratio = Ratio::share([100.0, -50.0], [1.0, 1.0], 0.0);
+        let ratio = Ratio::share([100.0, -50.0], [1.0, 0.0, 1.0], 0.0);
         assert_eq!(ratio.interval(2.0, [0.0, 1.0]), [1.0, 1.0]);
     }
 

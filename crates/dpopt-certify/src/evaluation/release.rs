@@ -191,11 +191,7 @@ pub struct MeanOf {
 impl MeanOf {
     /// In another unit.
     pub(super) fn scaled(self, scale: f64) -> Self {
-        let of = |of: Measured| Measured {
-            estimate: scale * of.estimate,
-            low: scale * of.low,
-            high: scale * of.high,
-        };
+        let of = |of: Measured| of.map(|value| scale * value);
         Self {
             records: of(self.records),
             population: self.population.map(of),
@@ -203,7 +199,23 @@ impl MeanOf {
     }
 }
 
+/// The least power of 2, above 1, that is enough; none where 1 is, or where none of ten is.
+pub(super) fn too_large_by(enough: impl Fn(f64) -> bool) -> Option<f64> {
+    let mut factors = (0..=10).map(|k| f64::from(1u32 << k));
+    factors
+        .find(|factor| enough(*factor))
+        .filter(|factor| *factor > 1.0)
+}
+
 impl Sums {
+    /// The same values with less noise.
+    pub(super) fn with_noise_over(&self, factor: f64) -> Self {
+        Self {
+            deviation: self.deviation / factor,
+            ..self.clone()
+        }
+    }
+
     /// The number of records, where it is public.
     pub(super) fn known(&self) -> Option<u64> {
         let public = self.plan.adjacency.record_count_is_public();
@@ -230,8 +242,8 @@ impl Sums {
     pub(super) fn part_of(&self, of: [f64; 2], counts: [f64; 2], reach: f64) -> Measured {
         let variance = self.deviation * self.deviation;
         let off = self.off(counts[0] + counts[1]);
-        let ratio = Ratio::share(of, counts.map(|k| k * variance), off);
-        Measured::of(&ratio, ratio.interval(reach, [0.0, 1.0]))
+        let [of_x, of_y] = counts.map(|k| k * variance);
+        Ratio::share(of, [of_x, 0.0, of_y], off).measured(reach, [0.0, 1.0])
     }
 
     /// The mean of a share.
@@ -242,11 +254,9 @@ impl Sums {
             let half = 0.5 * failure;
             let here = self.mean_within(share, half);
             let needed = (2.0 / half).ln();
-            Measured {
-                estimate: here.estimate,
-                low: chernoff(here.low, records as f64, needed)[0],
-                high: chernoff(here.high, records as f64, needed)[1],
-            }
+            let low = chernoff(here.low, records as f64, needed)[0];
+            let high = chernoff(here.high, records as f64, needed)[1];
+            Measured::new(here.estimate, [low, high], [0.0, 1.0])
         });
         MeanOf {
             records: self.mean_within(share, failure),
@@ -267,12 +277,7 @@ impl Sums {
             // x - theta n is of x and of twice the last, theta at most 1/2 in size.
             rounding: self.off(2.0),
         };
-        let [low, high] = ratio.interval(normal_reach(0.5 * failure), [-0.5, 0.5]);
-        let estimate = ratio.estimate([low, high]);
-        Measured {
-            estimate: estimate + 0.5,
-            low: low + 0.5,
-            high: high + 0.5,
-        }
+        let less_half = ratio.measured(normal_reach(0.5 * failure), [-0.5, 0.5]);
+        less_half.map(|mean| mean + 0.5)
     }
 }

@@ -9,7 +9,7 @@ use dpopt_solver::normal_reach;
 use serde::{Deserialize, Serialize};
 
 use super::measured::Measured;
-use super::release::{EvaluationError, MeanOf, Sums, TallyPlan, check};
+use super::release::{EvaluationError, MeanOf, Sums, TallyPlan, check, too_large_by};
 use crate::confusion::{class_of, largest};
 
 /// A plan to evaluate a model of K classes once.
@@ -163,12 +163,33 @@ pub struct ClassesEvaluation {
     pub sizes: Vec<Measured>,
     /// None beyond [`ClassesPlan::LARGEST_TABLE`] classes.
     pub confusion: Option<ReleasedTable>,
+    /// Where an estimate is missing: the factor by which the noise over the number of records has to fall until none is, by the released counts,
+    /// to a power of 2. None where no estimate is missing, or where the counts do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_too_large_by: Option<f64>,
 }
 
 impl ClassCounts {
     /// All that they say: post-processing, at no cost.
     #[must_use]
     pub fn evaluation(&self) -> ClassesEvaluation {
+        let noise_too_large_by = too_large_by(|factor| {
+            let less = Self {
+                plan: self.plan,
+                sums: self.sums.with_noise_over(factor),
+            };
+            let found = less.all();
+            let accuracy = [&found.accuracy.records];
+            let mut of = accuracy.into_iter().chain(&found.recalls);
+            of.all(|of| of.estimate.is_some())
+        });
+        ClassesEvaluation {
+            noise_too_large_by,
+            ..self.all()
+        }
+    }
+
+    fn all(&self) -> ClassesEvaluation {
         let (plan, sums) = (&self.plan, &self.sums);
         let (failure, classes, width) = (plan.tally.failure, plan.classes, plan.width());
         let cells = classes * width;
@@ -187,11 +208,7 @@ impl ClassCounts {
             let counts = width as f64;
             let off = reach * sums.deviation * counts.sqrt() + sums.off(counts);
             let [low, high] = [all - off, all + off].map(|end| end.clamp(0.0, most));
-            Measured {
-                estimate: all.clamp(low, high),
-                low,
-                high,
-            }
+            Measured::new(Some(all), [low, high], [0.0, most])
         };
         let table = || ReleasedTable {
             counts: rows().map(<[f64]>::to_vec).collect(),
@@ -207,6 +224,7 @@ impl ClassCounts {
             recalls: rows().enumerate().map(recall).collect(),
             sizes: rows().map(size).collect(),
             confusion: plan.has_table().then(table),
+            noise_too_large_by: None,
         }
     }
 }

@@ -1,12 +1,16 @@
 //! What released counts say.
 
+use std::ops::Range;
+
 use dpopt_solver::normal_reach;
 use serde::{Deserialize, Serialize};
 
 use super::measured::Measured;
 use super::plan::PrivateEvaluation;
+use super::prefix::Prefix;
 use super::ranking::Noisy;
 use super::ratio::{Ratio, chernoff};
+use super::release::too_large_by;
 
 /// How many records of each class are on each side of the threshold. The four intervals hold together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -66,7 +70,7 @@ pub struct Evaluation {
     pub failure: f64,
     /// Number of records: none where it is private.
     pub records: Option<u64>,
-    /// Deviation of the noise of each count.
+    /// Deviation of the noise of each released number.
     pub count_std: f64,
     /// Share of the records whose score is above 0 if they are positive, and not above otherwise.
     pub accuracy: Measured,
@@ -82,26 +86,64 @@ pub struct Evaluation {
     pub confusion: BinaryConfusion,
     /// Of those called positive, how many are.
     pub precision: Measured,
-    /// At every edge between bins, by increasing threshold.
+    /// At edges between bins, [`SHOWN`] of them at most and the threshold 0 among them, by increasing threshold.
     pub roc: Vec<RocPoint>,
-    /// By bins of the score.
+    /// Between these edges.
     pub calibration: Vec<Calibrated>,
     /// None where the number of records is private.
     pub population: Option<OfPopulation>,
+    /// Where an estimate of the accuracy, the area, the log loss or the precision is missing: the factor by which the noise over the number of
+    /// records has to fall until none is, by the released counts, to a power of 2. None where no estimate is missing, or where the counts do
+    /// not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise_too_large_by: Option<f64>,
 }
 
-/// Released counts of bins, and what their noise is.
+/// Most lines of a table: with more of them each says less, and all have to hold together.
+const SHOWN: usize = 16;
+
+/// What was released of bins, and its noise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvaluationCounts {
     plan: PrivateEvaluation,
-    positives: Vec<f64>,
-    negatives: Vec<f64>,
+    prefix: Prefix,
+    /// Of the positives and of the negatives.
+    released: [Vec<f64>; 2],
+    counts: [Vec<f64>; 2],
     /// Sum of l/M - 1/2.
     loss: Option<f64>,
     /// Of the noise of each number.
     deviation: f64,
     /// How far the vector of sums is off beside it, at most, for each record.
     rounding: f64,
+}
+
+/// A weighted sum of counts, and the weights of the released numbers in it: its noise is the same sum of independent noises.
+#[derive(Debug, Clone)]
+struct Sum {
+    value: f64,
+    weights: Vec<f64>,
+}
+
+impl Sum {
+    /// Of the two noises, over s^2.
+    fn covariance(&self, other: &Self) -> f64 {
+        let pairs = self.weights.iter().zip(&other.weights);
+        pairs.map(|(a, b)| a * b).sum()
+    }
+
+    fn length(&self) -> f64 {
+        self.covariance(self).sqrt()
+    }
+
+    /// This and so many times the other.
+    fn plus(&self, times: f64, other: &Self) -> Self {
+        let pairs = self.weights.iter().zip(&other.weights);
+        Self {
+            value: self.value + times * other.value,
+            weights: pairs.map(|(a, b)| a + times * b).collect(),
+        }
+    }
 }
 
 impl EvaluationCounts {
@@ -112,86 +154,192 @@ impl EvaluationCounts {
         deviation: f64,
         rounding: f64,
     ) -> Self {
-        let cells = sums.as_chunks::<2>().0.iter().take(plan.bins.count());
+        let bins = plan.bins.count();
+        let prefix = Prefix::new(bins);
+        let class = |from: usize| -> Vec<f64> {
+            let of = sums.iter().copied().chain(std::iter::repeat(0.0));
+            of.skip(from).take(bins).collect()
+        };
+        let released = [class(bins), class(0)];
         Self {
             plan: *plan,
-            positives: cells.clone().map(|cell| cell[1]).collect(),
-            negatives: cells.map(|cell| cell[0]).collect(),
+            counts: [&released[0], &released[1]].map(|of| prefix.counts(of)),
+            prefix,
+            released,
             loss: plan.loss_cap.and_then(|_| sums.last().copied()),
             deviation,
             rounding,
         }
     }
 
-    /// Released numbers of positives, by bin.
-    #[must_use]
-    pub fn positives(&self) -> &[f64] {
-        &self.positives
+    /// What an empty table would have without noise: the widths of intervals follow from it.
+    pub(super) fn without_records(plan: &PrivateEvaluation) -> Self {
+        let numbers = 2 * plan.bins.count() + usize::from(plan.loss_cap.is_some());
+        Self::new(plan, &vec![0.0; numbers], plan.tally.count_std, 0.0)
     }
 
-    /// Released numbers of negatives, by bin.
+    /// Estimated numbers of positives, by bin: they may be below 0.
+    #[must_use]
+    pub fn positives(&self) -> &[f64] {
+        &self.counts[0]
+    }
+
+    /// Estimated numbers of negatives, by bin.
     #[must_use]
     pub fn negatives(&self) -> &[f64] {
-        &self.negatives
+        &self.counts[1]
     }
 
     /// All that they say: post-processing, at no cost.
     #[must_use]
     pub fn evaluation(&self) -> Evaluation {
-        let failure = self.plan.tally.failure;
-        let bins = self.plan.bins.count();
-        let half = bins / 2;
-        let (p, q) = (&self.positives, &self.negatives);
-        let sum = |of: &[f64]| of.iter().sum::<f64>();
-        let [tp, fp] = [p, q].map(|of| sum(&of[half..]));
-        let [fneg, tn] = [p, q].map(|of| sum(&of[..half]));
-        let two_sided = |failure: f64| normal_reach(0.5 * failure);
+        let found = self.all();
+        let noise_too_large_by = too_large_by(|factor| {
+            let less = Self {
+                deviation: self.deviation / factor,
+                ..self.clone()
+            };
+            let reach = less.reach(1);
+            let [accuracy, precision] = less.first(reach);
+            let loss = less.log_loss(reach);
+            let of = [Some(accuracy), Some(precision), loss];
+            let told = |of: &Measured| of.estimate.is_some();
+            of.iter().flatten().all(told) && told(&less.noisy().measured(found.failure))
+        });
+        Evaluation {
+            noise_too_large_by,
+            ..found
+        }
+    }
 
-        let each = two_sided(failure / 4.0);
-        let confusion = BinaryConfusion {
-            true_positives: self.count(tp, each),
-            false_positives: self.count(fp, each),
-            true_negatives: self.count(tn, each),
-            false_negatives: self.count(fneg, each),
-        };
-        let share = |[x, of_x]: [f64; 2], [y, of_y]: [f64; 2], reach| {
-            self.share(([x, y], [of_x, of_y]), reach)
-        };
-        let edges = 1..bins;
-        let each = two_sided(failure / (2.0 * edges.len() as f64));
-        let roc = edges.map(|edge| {
-            let (above, below) = ((bins - edge) as f64, edge as f64);
-            let rate =
-                |of: &[f64]| share([sum(&of[edge..]), above], [sum(&of[..edge]), below], each);
-            RocPoint {
-                threshold: self.plan.bins.edge(edge),
-                false_positive_rate: rate(q),
-                true_positive_rate: rate(p),
-            }
-        });
-        let each = two_sided(failure / bins as f64);
-        let calibration = (0..bins).map(|bin| Calibrated {
-            above: (bin > 0).then(|| self.plan.bins.edge(bin)),
-            up_to: (bin + 1 < bins).then(|| self.plan.bins.edge(bin + 1)),
-            records: p[bin] + q[bin],
-            positives: share([p[bin], 1.0], [q[bin], 1.0], each),
-        });
-        let reach = two_sided(failure);
+    fn all(&self) -> Evaluation {
+        let failure = self.plan.tally.failure;
+        let half = self.plan.bins.count() / 2;
+        let table = self.called(half);
+        let each = self.reach(4);
+        let [
+            true_positives,
+            false_negatives,
+            false_positives,
+            true_negatives,
+        ] = table.each_ref().map(|of| self.count(of, each));
+        let reach = self.reach(1);
+        let [accuracy, precision] = self.first(reach);
+        let [tp, fneg, fp, tn] = &table;
+        let (positives, negatives) = (tp.plus(1.0, fneg), fp.plus(1.0, tn));
         Evaluation {
             failure,
             records: self.known(),
             count_std: self.deviation,
-            accuracy: self.part(tp + tn, fp + fneg, reach),
-            positives: self.part(tp + fneg, fp + tn, reach),
+            accuracy,
+            positives: self.part(&positives, &negatives, reach),
             auc: self.noisy().measured(failure),
             log_loss: self.log_loss(reach),
             loss_cap: self.plan.loss_cap,
-            confusion,
-            precision: share([tp, half as f64], [fp, half as f64], reach),
-            roc: roc.collect(),
-            calibration: calibration.collect(),
+            confusion: BinaryConfusion {
+                true_positives,
+                false_positives,
+                true_negatives,
+                false_negatives,
+            },
+            precision,
+            roc: self.roc(),
+            calibration: self.calibration(),
             population: self.known().map(|records| self.population(records)),
+            noise_too_large_by: None,
         }
+    }
+
+    /// The sum of the counts of these bins of the positives and of the negatives.
+    fn sum(&self, positives: Range<usize>, negatives: Range<usize>) -> Sum {
+        let bins = self.plan.bins.count();
+        let (mut value, mut weights) = (0.0, Vec::with_capacity(2 * bins));
+        for (bins_of, released) in [positives, negatives].into_iter().zip(&self.released) {
+            let of = |bin| f64::from(u8::from(bins_of.contains(&bin)));
+            let own = self
+                .prefix
+                .weights(&(0..bins).map(of).collect::<Vec<f64>>());
+            value += own.iter().zip(released).map(|(w, y)| w * y).sum::<f64>();
+            weights.extend(own);
+        }
+        Sum { value, weights }
+    }
+
+    /// At the threshold of this edge: positives above and below, negatives above and below.
+    fn called(&self, edge: usize) -> [Sum; 4] {
+        let bins = self.plan.bins.count();
+        let (above, below) = (|| edge..bins, || 0..edge);
+        [
+            self.sum(above(), 0..0),
+            self.sum(below(), 0..0),
+            self.sum(0..0, above()),
+            self.sum(0..0, below()),
+        ]
+    }
+
+    fn every(&self) -> Sum {
+        let bins = self.plan.bins.count();
+        self.sum(0..bins, 0..bins)
+    }
+
+    /// Records with a score above 0 if they are positive and not above otherwise, and the others.
+    fn right_and_wrong(&self) -> [Sum; 2] {
+        let [tp, fneg, fp, tn] = self.called(self.plan.bins.count() / 2);
+        [tp.plus(1.0, &tn), fp.plus(1.0, &fneg)]
+    }
+
+    /// Accuracy and precision.
+    pub(super) fn first(&self, reach: f64) -> [Measured; 2] {
+        let [right, wrong] = self.right_and_wrong();
+        let [tp, _, fp, _] = self.called(self.plan.bins.count() / 2);
+        [
+            self.part(&right, &wrong, reach),
+            self.share(&tp, &fp, reach),
+        ]
+    }
+
+    /// Of so many intervals that hold together, and both ends.
+    fn reach(&self, intervals: usize) -> f64 {
+        normal_reach(0.5 * self.plan.tally.failure / intervals as f64)
+    }
+
+    /// Edges of the tables, both ends among them: as many parts as there are bins, or the most whose number halves exactly.
+    fn edges(&self) -> Vec<usize> {
+        let half = self.plan.bins.count() / 2;
+        let parts = half.min(SHOWN / 2);
+        let side = |from: usize| (0..parts).map(move |k| from + k * half / parts);
+        side(0).chain(side(half)).chain([2 * half]).collect()
+    }
+
+    fn roc(&self) -> Vec<RocPoint> {
+        let edges = self.edges();
+        let inner = edges.get(1..edges.len() - 1).unwrap_or_default();
+        let each = self.reach(2 * inner.len());
+        let point = |edge: &usize| {
+            let [tp, fneg, fp, tn] = self.called(*edge);
+            RocPoint {
+                threshold: self.plan.bins.edge(*edge),
+                false_positive_rate: self.share(&fp, &tn, each),
+                true_positive_rate: self.share(&tp, &fneg, each),
+            }
+        };
+        inner.iter().map(point).collect()
+    }
+
+    fn calibration(&self) -> Vec<Calibrated> {
+        let (bins, edges) = (self.plan.bins.count(), self.edges());
+        let each = self.reach(edges.len() - 1);
+        let line = |ends: &[usize]| {
+            let (from, to) = (ends[0], ends[1]);
+            let [p, q] = [self.sum(from..to, 0..0), self.sum(0..0, from..to)];
+            Calibrated {
+                above: (from > 0).then(|| self.plan.bins.edge(from)),
+                up_to: (to < bins).then(|| self.plan.bins.edge(to)),
+                records: p.value + q.value,
+                positives: self.share(&p, &q, each),
+            }
+        };
+        edges.windows(2).map(line).collect()
     }
 
     /// The number of records, where it is public.
@@ -200,66 +348,74 @@ impl EvaluationCounts {
         public.then_some(self.plan.tally.records)
     }
 
-    fn noisy(&self) -> Noisy<'_> {
+    pub(super) fn noisy(&self) -> Noisy<'_> {
         Noisy {
-            positives: &self.positives,
-            negatives: &self.negatives,
+            prefix: &self.prefix,
+            released: [&self.released[0], &self.released[1]],
             deviation: self.deviation,
             rounding: self.off(1.0),
         }
     }
 
-    /// How far a sum of so many counts is off beside the noise.
-    fn off(&self, counts: f64) -> f64 {
-        let all: f64 = self.positives.iter().chain(&self.negatives).sum();
+    /// How far a sum of the released numbers with weights of this length is off beside the noise.
+    fn off(&self, length: f64) -> f64 {
+        let every = self.every();
         // Where the number of records is private it is no larger than this, but with a probability below 1e-15.
-        let most = all + 8.0 * self.deviation * (2.0 * self.positives.len() as f64).sqrt();
-        let records = (self.plan.tally.records as f64).max(most);
-        records * self.rounding * counts.sqrt()
+        let most = every.value + 8.0 * self.deviation * every.length();
+        (self.plan.tally.records as f64).max(most) * self.rounding * length
     }
 
-    /// Of a quarter of all counts. Where n is public their sum is known, and a quarter of what it is off belongs to these.
-    fn count(&self, released: f64, reach: f64) -> Measured {
-        let counts = 0.5 * self.positives.len() as f64;
-        let (value, variance) = match self.known() {
-            Some(records) => {
-                let all: f64 = self.positives.iter().chain(&self.negatives).sum();
-                (released + 0.25 * (records as f64 - all), 0.75 * counts)
-            }
-            None => (released, counts),
-        };
-        let off = reach * self.deviation * variance.sqrt() + self.off(4.0 * counts);
-        let most = self.known().map_or(f64::INFINITY, |records| records as f64);
-        within(value, [value - off, value + off], [0.0, most])
-    }
-
-    /// x/(x + y), of sums of so many counts each.
-    fn share(&self, (of, counts): ([f64; 2], [f64; 2]), reach: f64) -> Measured {
-        let variance = self.deviation * self.deviation;
-        let off = self.off(counts[0] + counts[1]);
-        let ratio = Ratio::share(of, counts.map(|k| k * variance), off);
-        let ends = ratio.interval(reach, [0.0, 1.0]);
-        measured(ratio.estimate(ends), ends)
-    }
-
-    /// Of all records the part x, the others being y: half of all counts each.
-    fn part(&self, x: f64, y: f64, reach: f64) -> Measured {
-        let counts = self.positives.len() as f64;
+    /// The best estimate of a sum, where all counts are known to add up to n.
+    fn projected(&self, sum: &Sum) -> Sum {
         let Some(records) = self.known() else {
-            return self.share(([x, y], [counts, counts]), reach);
+            return sum.clone();
         };
-        let records = records as f64;
-        let value = 0.5 * (x - y) / records + 0.5;
-        let off = reach * self.deviation * (0.5 * counts).sqrt() + self.off(2.0 * counts);
-        let off = off / records;
-        within(value, [value - off, value + off], [0.0, 1.0])
+        let every = self.every();
+        let times = sum.covariance(&every) / every.covariance(&every);
+        let less = sum.plus(-times, &every);
+        Sum {
+            value: less.value + times * records as f64,
+            ..less
+        }
+    }
+
+    fn count(&self, of: &Sum, reach: f64) -> Measured {
+        let sum = self.projected(of);
+        let off = reach * self.deviation * sum.length() + self.off(sum.length());
+        let most = self.known().map_or(f64::INFINITY, |records| records as f64);
+        around(sum.value, off, [0.0, most])
+    }
+
+    /// x/(x + y).
+    fn share(&self, x: &Sum, y: &Sum, reach: f64) -> Measured {
+        let variance = self.deviation * self.deviation;
+        let covariance = [x.covariance(x), x.covariance(y), y.covariance(y)];
+        let off = self.off(x.length() + y.length());
+        let ratio = Ratio::share([x.value, y.value], covariance.map(|of| of * variance), off);
+        ratio.measured(reach, [0.0, 1.0])
+    }
+
+    /// Of all records the part x, the others being y.
+    fn part(&self, x: &Sum, y: &Sum, reach: f64) -> Measured {
+        let Some(records) = self.known() else {
+            return self.share(x, y, reach);
+        };
+        let sum = self.projected(x);
+        let off = reach * self.deviation * sum.length() + self.off(sum.length());
+        around(sum.value / records as f64, off / records as f64, [0.0, 1.0])
+    }
+
+    /// Deviation of the noise of the number of right calls, over s, where the number of records is public.
+    pub(super) fn accuracy_noise(&self) -> f64 {
+        let [right, _] = self.right_and_wrong();
+        self.projected(&right).length()
     }
 
     /// M (sum/n + 1/2).
-    fn log_loss(&self, reach: f64) -> Option<Measured> {
+    pub(super) fn log_loss(&self, reach: f64) -> Option<Measured> {
         let (cap, sum) = (self.plan.loss_cap?, self.loss?);
         let variance = self.deviation * self.deviation;
-        let counts = 2.0 * self.positives.len() as f64;
+        let every = self.every();
         let ratio = match self.known() {
             Some(records) => Ratio {
                 of: [sum, records as f64],
@@ -267,14 +423,13 @@ impl EvaluationCounts {
                 rounding: self.off(1.0),
             },
             None => Ratio {
-                of: [sum, self.positives.iter().chain(&self.negatives).sum()],
-                covariance: [variance, 0.0, counts * variance],
-                rounding: self.off(1.0 + counts),
+                of: [sum, every.value],
+                covariance: [variance, 0.0, every.covariance(&every) * variance],
+                rounding: self.off(1.0 + every.length()),
             },
         };
-        let ends = ratio.interval(reach, [-0.5, 0.5]);
-        let loss = |part: f64| cap * (part + 0.5);
-        Some(measured(loss(ratio.estimate(ends)), ends.map(loss)))
+        let loss = ratio.measured(reach, [-0.5, 0.5]);
+        Some(loss.map(|part| cap * (part + 0.5)))
     }
 
     /// Half of the failure for the noise, half for the draw of the records.
@@ -282,20 +437,17 @@ impl EvaluationCounts {
         let half = 0.5 * self.plan.tally.failure;
         let reach = normal_reach(0.5 * half);
         let n = records as f64;
-        let (p, q) = (&self.positives, &self.negatives);
-        let middle = self.plan.bins.count() / 2;
-        let right: f64 = p[middle..].iter().chain(&q[..middle]).sum();
-        let wrong: f64 = p[..middle].iter().chain(&q[middle..]).sum();
         // Either end by itself.
         let needed = (2.0 / half).ln();
         let widened = |of: Measured, scale: f64| {
             let low = chernoff(of.low / scale, n, needed)[0];
             let high = chernoff(of.high / scale, n, needed)[1];
-            measured(of.estimate, [scale * low, scale * high])
+            Measured::new(of.estimate, [scale * low, scale * high], [0.0, scale])
         };
+        let [accuracy, _] = self.first(reach);
         let log_loss = self.log_loss(reach);
         OfPopulation {
-            accuracy: widened(self.part(right, wrong, reach), 1.0),
+            accuracy: widened(accuracy, 1.0),
             auc: self.auc_of_population(half),
             log_loss: log_loss
                 .zip(self.plan.loss_cap)
@@ -307,25 +459,20 @@ impl EvaluationCounts {
     /// section 5b), given the classes. A quarter of the failure is for m.
     fn auc_of_population(&self, half: f64) -> Measured {
         let here = self.noisy().measured(half);
-        let counts = self.positives.len() as f64;
-        let lower = normal_reach(0.25 * half) * self.deviation * counts.sqrt() + self.off(counts);
-        let sums = [&self.positives, &self.negatives].map(|of| of.iter().sum::<f64>() - lower);
-        let fewest = sums[0].min(sums[1]).max(0.0);
+        let bins = self.plan.bins.count();
+        let fewest = [self.sum(0..bins, 0..0), self.sum(0..0, 0..bins)].map(|class| {
+            let length = class.length();
+            class.value - normal_reach(0.25 * half) * self.deviation * length - self.off(length)
+        });
+        let fewest = fewest[0].min(fewest[1]).max(0.0);
         let off = ((4.0 / half).ln() / (2.0 * fewest)).sqrt();
-        within(here.estimate, [here.low - off, here.high + off], [0.0, 1.0])
+        let ends = [here.low - off, here.high + off].map(|end| end.clamp(0.0, 1.0));
+        Measured::new(here.estimate, ends, [0.0, 1.0])
     }
 }
 
-fn measured(estimate: f64, [low, high]: [f64; 2]) -> Measured {
-    Measured {
-        estimate,
-        low,
-        high,
-    }
-}
-
-/// What of an interval can be.
-fn within(value: f64, ends: [f64; 2], [least, most]: [f64; 2]) -> Measured {
-    let [low, high] = ends.map(|end| end.clamp(least, most));
-    measured(value.clamp(low, high), [low, high])
+/// What of this interval can be.
+fn around(value: f64, off: f64, range: [f64; 2]) -> Measured {
+    let ends = [value - off, value + off].map(|end| end.clamp(range[0], range[1]));
+    Measured::new(Some(value), ends, range)
 }

@@ -37,7 +37,7 @@ pub(super) fn front_matter(model: &Model) -> String {
         let _ = writeln!(
             out,
             "  {name}: {{estimate: {}, low: {}, high: {}}}",
-            number(value.estimate),
+            value.estimate.map_or("null".to_owned(), number),
             number(value.low),
             number(value.high)
         );

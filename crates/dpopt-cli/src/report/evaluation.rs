@@ -68,7 +68,7 @@ fn curve(of: &Told) -> String {
     }
     let line = |rate: fn(&dpopt::certify::RocPoint) -> f64| -> Vec<(f64, f64)> {
         let inner = points.iter();
-        let inner = inner.map(|point| (point.false_positive_rate.estimate, rate(point)));
+        let inner = inner.map(|point| (point.false_positive_rate.middle(), rate(point)));
         let all = [(1.0, 1.0)].into_iter().chain(inner).chain([(0.0, 0.0)]);
         all.collect()
     };
@@ -76,7 +76,7 @@ fn curve(of: &Told) -> String {
         (
             "norm",
             "estimate",
-            line(|point| point.true_positive_rate.estimate),
+            line(|point| point.true_positive_rate.middle()),
         ),
         (
             "noise",

@@ -396,3 +396,34 @@ fn a_statement_protects_the_table_that_was_read() {
         }
     }
 }
+
+/// Where noise hides a number there is no estimate of it, and the next budget is named; with that the number is there.
+#[test]
+fn a_number_that_noise_hides_is_not_estimated() {
+    let place = Place::new();
+    place.train("--epsilon 5 --out out");
+    let run = |epsilon: f64| -> (Value, String) {
+        let flags = format!("evaluate --model out/model.json --data t.csv --epsilon {epsilon}");
+        let words = place.ok(&format!("{flags} --out e.json"));
+        let found = place.json("e.json");
+        std::fs::remove_file(place.path("e.json")).unwrap();
+        (
+            found,
+            words.split_whitespace().collect::<Vec<_>>().join(" "),
+        )
+    };
+    let (found, words) = run(0.01);
+    for name in ["auc", "precision"] {
+        assert_eq!(found[name]["estimate"], Value::Null, "{found}");
+    }
+    let hidden = "AUC not determined at this budget (0.0000 to 1.0000)";
+    assert!(words.contains(hidden), "{words}");
+    let named = words.contains("such records, or an epsilon of ");
+    assert!(
+        named || words.contains("do not say how many records"),
+        "{words}"
+    );
+    let (found, words) = run(60.0);
+    assert!(found["auc"]["estimate"].is_number(), "{found}");
+    assert!(!words.contains("not determined"), "{words}");
+}

@@ -8,16 +8,18 @@ use crate::records::{Example, Examples};
 ///
 /// # Formula
 /// C cells and m shares: C + m numbers, of which that of the record's cell is 1, those of the other cells are 0, and the last m are its shares
-/// less 1/2. A share below 0 counts as 0, one above 1 or that is no number as 1, a cell that is not there as the last.
+/// less 1/2. With a profile ([`Tally::spread`]) of length B and norm 1 at most, a record of cell j of a block of B cells adds the first B - j
+/// weights of the profile from its cell to the end of the block. A share below 0 counts as 0, one above 1 or that is no number as 1, a cell that is not there as the last.
 ///
 /// # Privacy
 /// A contribution is no longer than sqrt(c + m/4), c = 1 where there are cells and else 0, which the clip enforces: see [`Tally::radius`]. Cell and shares are functions of
 /// the record and of public numbers, on the word of whoever wrote them.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Tally<P> {
     place: P,
     cells: usize,
     shares: usize,
+    profile: Vec<f64>,
 }
 
 /// Most shares.
@@ -31,6 +33,16 @@ impl<P: Fn(Example<'_>, &mut [f64]) -> usize + Sync> Tally<P> {
             place,
             cells,
             shares: shares.min(MOST),
+            profile: vec![1.0],
+        }
+    }
+
+    /// With these weights of the cells from that of the record to the end of its block. An empty profile is that of one cell.
+    #[must_use]
+    pub fn spread(self, profile: Vec<f64>) -> Self {
+        match profile.is_empty() {
+            true => self,
+            false => Self { profile, ..self },
         }
     }
 }
@@ -73,8 +85,11 @@ impl<P: Fn(Example<'_>, &mut [f64]) -> usize + Sync> Differentiable for Tally<P>
         let shares = &mut shares[..self.shares];
         let cell = (self.place)(record, shares).min(self.cells.saturating_sub(1));
         let (counts, sums) = out.split_at_mut(self.cells);
-        if let Some(count) = counts.get_mut(cell) {
-            *count += 1.0;
+        let block = self.profile.len();
+        let end = (cell / block + 1).saturating_mul(block).min(counts.len());
+        let block = counts.get_mut(cell..end).unwrap_or_default();
+        for (count, weight) in block.iter_mut().zip(&self.profile) {
+            *count += weight;
         }
         for (sum, share) in sums.iter_mut().zip(shares) {
             let share = match share.is_nan() {
