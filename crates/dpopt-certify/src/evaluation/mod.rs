@@ -56,14 +56,20 @@ impl PrivateEvaluation {
         let place = |record: Example<'_>, shares: &mut [f64]| {
             let score = score(record.row);
             let positive = record.label > 0.0;
-            if let (Some(cap), Some(share)) = (cap, shares.first_mut()) {
+            let bin = bins.place(score);
+            let right = (bin >= bins.count() / 2) == positive;
+            // `min` takes the cap where the loss is NaN.
+            let loss = |cap: f64| {
                 let loss = Glm::Logistic.value(score, if positive { 1.0 } else { -1.0 });
-                // `min` takes the cap where the loss is no number.
-                *share = loss.min(cap) / cap;
+                loss.min(cap) / cap
+            };
+            let of = [Some(f64::from(u8::from(right))), cap.map(loss)];
+            for (share, of) in shares.iter_mut().zip(of.into_iter().flatten()) {
+                *share = of;
             }
-            usize::from(positive) * bins.count() + bins.place(score)
+            usize::from(positive) * bins.count() + bin
         };
-        let tally = Tally::new(2 * bins.count(), usize::from(cap.is_some()), place);
+        let tally = Tally::new(2 * bins.count(), Self::shares(cap), place);
         let tally = tally.spread(Prefix::new(bins.count()).column().to_vec());
         let (sums, curator) = self.tally.release(data, tally, curator, threads)?;
         let (deviation, rounding) = (sums.deviation, sums.rounding);

@@ -5,7 +5,6 @@ use dpopt_privacy::{Adjacency, Mu};
 use serde::Serialize;
 
 use super::release::{EvaluationError, TallyPlan, check};
-use super::statement::EvaluationCounts;
 
 /// Fewest and most bins that a plan chooses.
 const BINS: [f64; 2] = [16.0, 128.0];
@@ -29,8 +28,8 @@ pub struct EvaluationSettings {
 ///
 /// # Formula
 /// Released is S + N(0, s^2 I) with S the sum of the contributions of a [`Tally`], s = 2 R z under replace-one and R z under add-remove,
-/// z = 1/mu, R = 1, or sqrt(5/4) with the log loss. Of the 2 B cells number c B + k is of bin k and class c, 1 for a label above 0, and a record
-/// adds the column of its cell in the square root of the matrix of prefix sums of its class; the share is min(l, M)/M, l = ln(1 + e^(-y z)).
+/// z = 1/mu, R = sqrt(5/4), or sqrt(3/2) with the log loss. Of the 2 B cells number c B + k is of bin k and class c, 1 for a label above 0, and a record
+/// adds the column of its cell in the square root of the matrix of prefix sums of its class; shares are whether the call is right and min(l, M)/M, l = ln(1 + e^(-y z)).
 ///
 /// # Privacy
 /// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/evaluation.md`.
@@ -86,7 +85,7 @@ impl PrivateEvaluation {
     ) -> Result<Self, EvaluationError> {
         let cap = of.loss_cap.unwrap_or(1.0);
         check("the cap on the log loss", cap, cap > 0.0 && cap.is_finite())?;
-        let radius = Tally::radius(2, usize::from(of.loss_cap.is_some()));
+        let radius = Tally::radius(2, Self::shares(of.loss_cap));
         let tally = TallyPlan::new((records, adjacency), mu, of.failure, radius)?;
         let bins = of.bins.unwrap_or_else(|| {
             let best = records as f64 / (NOISE * tally.count_std);
@@ -99,10 +98,14 @@ impl PrivateEvaluation {
         })
     }
 
+    /// Whether the call is right, and the log loss.
+    pub(super) fn shares(loss_cap: Option<f64>) -> usize {
+        1 + usize::from(loss_cap.is_some())
+    }
+
     /// Half of the width of the interval of the accuracy, where the number of records is public.
     #[must_use]
     pub fn accuracy_half_width(&self) -> f64 {
-        let counts = EvaluationCounts::without_records(self);
-        self.tally.half_width() * counts.accuracy_noise()
+        self.tally.half_width()
     }
 }

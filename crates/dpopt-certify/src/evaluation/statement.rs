@@ -110,6 +110,8 @@ pub struct EvaluationCounts {
     /// Of the positives and of the negatives.
     released: [Vec<f64>; 2],
     counts: [Vec<f64>; 2],
+    /// Sum of 1/2 for right calls and -1/2 for wrong ones.
+    right: f64,
     /// Sum of l/M - 1/2.
     loss: Option<f64>,
     /// Of the noise of each number.
@@ -166,16 +168,11 @@ impl EvaluationCounts {
             counts: [&released[0], &released[1]].map(|of| prefix.counts(of)),
             prefix,
             released,
-            loss: plan.loss_cap.and_then(|_| sums.last().copied()),
+            right: sums.get(2 * bins).copied().unwrap_or(f64::NAN),
+            loss: plan.loss_cap.and_then(|_| sums.get(2 * bins + 1).copied()),
             deviation,
             rounding,
         }
-    }
-
-    /// What an empty table would have without noise: the widths of intervals follow from it.
-    pub(super) fn without_records(plan: &PrivateEvaluation) -> Self {
-        let numbers = 2 * plan.bins.count() + usize::from(plan.loss_cap.is_some());
-        Self::new(plan, &vec![0.0; numbers], plan.tally.count_std, 0.0)
     }
 
     /// Estimated numbers of positives, by bin: they may be below 0.
@@ -212,7 +209,7 @@ impl EvaluationCounts {
         }
     }
 
-    fn all(&self) -> Evaluation {
+    pub(super) fn all(&self) -> Evaluation {
         let failure = self.plan.tally.failure;
         let half = self.plan.bins.count() / 2;
         let table = self.called(half);
@@ -282,20 +279,10 @@ impl EvaluationCounts {
         self.sum(0..bins, 0..bins)
     }
 
-    /// Records with a score above 0 if they are positive and not above otherwise, and the others.
-    fn right_and_wrong(&self) -> [Sum; 2] {
-        let [tp, fneg, fp, tn] = self.called(self.plan.bins.count() / 2);
-        [tp.plus(1.0, &tn), fp.plus(1.0, &fneg)]
-    }
-
     /// Accuracy and precision.
     pub(super) fn first(&self, reach: f64) -> [Measured; 2] {
-        let [right, wrong] = self.right_and_wrong();
         let [tp, _, fp, _] = self.called(self.plan.bins.count() / 2);
-        [
-            self.part(&right, &wrong, reach),
-            self.share(&tp, &fp, reach),
-        ]
+        [self.mean(self.right, reach), self.share(&tp, &fp, reach)]
     }
 
     /// Of so many intervals that hold together, and both ends.
@@ -405,15 +392,14 @@ impl EvaluationCounts {
         around(sum.value / records as f64, off / records as f64, [0.0, 1.0])
     }
 
-    /// Deviation of the noise of the number of right calls, over s, where the number of records is public.
-    pub(super) fn accuracy_noise(&self) -> f64 {
-        let [right, _] = self.right_and_wrong();
-        self.projected(&right).length()
-    }
-
-    /// M (sum/n + 1/2).
+    /// M times the mean of l/M.
     pub(super) fn log_loss(&self, reach: f64) -> Option<Measured> {
         let (cap, sum) = (self.plan.loss_cap?, self.loss?);
+        Some(self.mean(sum, reach).map(|part| cap * part))
+    }
+
+    /// sum/n + 1/2 of a share.
+    fn mean(&self, sum: f64, reach: f64) -> Measured {
         let variance = self.deviation * self.deviation;
         let every = self.every();
         let ratio = match self.known() {
@@ -428,8 +414,7 @@ impl EvaluationCounts {
                 rounding: self.off(1.0 + every.length()),
             },
         };
-        let loss = ratio.measured(reach, [-0.5, 0.5]);
-        Some(loss.map(|part| cap * (part + 0.5)))
+        ratio.measured(reach, [-0.5, 0.5]).map(|part| part + 0.5)
     }
 
     /// Half of the failure for the noise, half for the draw of the records.
