@@ -80,9 +80,7 @@ fn a_plan_by_a_schema_fits_its_label() {
         );
         let by_numbers = json(
             &place,
-            &format!(
-                "plan noisy-gd-theory --records 400 --dim 5 --row-norm 2 --loss {loss} {budget}"
-            ),
+            &format!("plan noisy-gd --records 400 --dim 5 --row-norm 2 --loss {loss} {budget}"),
         );
         assert_eq!(by_schema, by_numbers, "{name}");
         assert_eq!(by_schema["dim"], 5 * times);
