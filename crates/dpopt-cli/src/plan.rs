@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use dpopt::data::tabular::{Schema, Several};
 use dpopt::minimax::Allowance;
-use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts};
+use dpopt::nonconvex::{Access, BoundSense, Budget, Plan, PublicFacts, StatedBound};
 use dpopt::oracle::{Activation, CellShares, Convexity, Glm};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event};
 use serde::Serialize;
@@ -368,7 +368,7 @@ pub(crate) fn show(
         accountant,
         steps: chosen.plan.steps(),
         predicted_bound: bound.map(|bound| bound.value),
-        bound_on: bound.map(|bound| bound.subject()),
+        bound_on: bound.map(StatedBound::subject),
         no_bound_because: planned.as_ref().err().map(ToString::to_string),
         bound_sense: chosen.plan.bound_sense(),
         bound_curvature: bound.and_then(|bound| bound.curvature),

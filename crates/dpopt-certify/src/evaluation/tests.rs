@@ -340,6 +340,10 @@ const AREAS: [([usize; 2], f64); 6] = [
 /// Each interval holds the area of 100 releases with 95 % each: more than 17 misses have a probability below 1e-5 (binomial). Its half width is
 /// at most 4 standard errors of the release; the old one was 5 to 7 wide.
 #[test]
+#[expect(
+    clippy::print_stdout,
+    reason = "the figures of docs/privacy/evaluation.md"
+)]
 fn the_interval_of_the_area_holds_it_and_is_narrow() {
     for (sizes, mu) in AREAS {
         let (missed, width, error) = of_areas(sizes, mu, 100, 1.0);
