@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use dpopt::data::formats::Format;
+use dpopt::data::tabular::draft_warnings;
 
 use crate::error::CliError;
 use crate::input::{self, Input};
@@ -41,5 +42,8 @@ pub(crate) fn run(args: &SchemaArgs) -> Result<(), CliError> {
         "this draft was read from the data and is not private: before a private run, \
          replace its ranges, categories and values with those of a codebook, and remove its line `draft = true`",
     );
+    for warning in draft_warnings(&draft) {
+        warn(warning);
+    }
     print(&draft)
 }

@@ -7,7 +7,9 @@
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use dpopt_data::formats::{check_libsvm_from, read_idx_from, read_libsvm_from, read_npy_from};
+use dpopt_data::formats::{
+    FirstIndex, check_libsvm_from, read_idx_from, read_libsvm_from, read_npy_from,
+};
 use dpopt_testkit::Draws;
 use flate2::{Compression, write::GzEncoder};
 use peak_alloc::PeakAlloc;
@@ -233,8 +235,8 @@ fn libsvm() {
         2 * BUFFERS,
         64,
         |bytes| {
-            let rows = read_libsvm_from(bytes, "mutant", 8);
-            let report = check_libsvm_from(bytes, "mutant", 8);
+            let rows = read_libsvm_from(bytes, "mutant", FirstIndex::One, 8);
+            let report = check_libsvm_from(bytes, "mutant", FirstIndex::One, 8);
             assert_eq!(rows.is_ok(), report.is_ok());
             if let (Ok(rows), Ok(report)) = (rows, report) {
                 assert_eq!(rows.labels.len() as u64, report.records);

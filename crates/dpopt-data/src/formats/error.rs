@@ -42,13 +42,26 @@ pub enum FormatError {
         /// The limits.
         limits: Limits,
     },
+    /// A gzip stream inside of a gzip stream.
+    #[error(
+        "{path}: a gzip stream inside of a gzip stream; unpack it once (`gzip -dc FILE > OUT`)"
+    )]
+    GzipTwice {
+        /// File, or the name given to a stream.
+        path: String,
+    },
     /// The first bytes are not those of the format.
-    #[error("{path}: not {format} file, by its first bytes")]
+    #[error("{path}: not {format} file{}", match found {
+        Some(found) => format!(" but {found}"),
+        None => ", by its first bytes".to_owned(),
+    })]
     WrongMagic {
         /// File, or the name given to a stream.
         path: String,
         /// The format, with its article.
         format: &'static str,
+        /// What it is, where its first bytes say so.
+        found: Option<&'static str>,
     },
     /// The header is cut short, or is none.
     #[error("{path}: {problem}")]
@@ -173,6 +186,7 @@ impl From<StreamError> for FormatError {
             StreamError::Read { path, source } => Self::Read { path, source },
             StreamError::Gzip { path, source } => Self::Gzip { path, source },
             StreamError::Expands { path, limits } => Self::Expands { path, limits },
+            StreamError::Twice { path } => Self::GzipTwice { path },
         }
     }
 }

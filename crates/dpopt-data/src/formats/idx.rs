@@ -100,6 +100,7 @@ impl Header {
             return Err(FormatError::WrongMagic {
                 path,
                 format: "an IDX",
+                found: super::binary(&magic[..found]),
             });
         }
         if found < 4 {

@@ -15,6 +15,16 @@ use super::stream::open;
 /// Problems listed per kind; the rest are counted.
 const LISTED_PER_KIND: usize = 10;
 
+/// The index of the first column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FirstIndex {
+    /// As scikit-learn writes files unless it is asked otherwise.
+    Zero = 0,
+    /// As the format says.
+    #[default]
+    One = 1,
+}
+
 /// Sparse rows with labels. They are private records: nothing here prints them.
 #[non_exhaustive]
 pub struct LabelledRows {
@@ -33,13 +43,14 @@ pub struct LabelledRows {
 pub enum LibsvmProblem {
     /// No number stands first.
     BadLabel,
-    /// Something that is not `index:value` with a whole index from 1 and a finite value of single
-    /// precision.
+    /// Something that is not `index:value` with a whole index and a finite value of single precision.
     BadPair,
     /// An index that does not exceed the one before it.
     Unsorted,
     /// An index above the declared number of columns. Only this entry is dropped.
     BeyondColumns,
+    /// An index of 0 where indices start at 1. Only this entry is dropped.
+    ZeroIndex,
     /// A line above 1 MiB.
     OverlongLine,
 }
@@ -51,6 +62,9 @@ impl fmt::Display for LibsvmProblem {
             Self::BadPair => "not index:value, a record that contributes nothing",
             Self::Unsorted => "indices do not increase, a record that contributes nothing",
             Self::BeyondColumns => "index above the declared columns, the entry is dropped",
+            Self::ZeroIndex => {
+                "index 0, the entry is dropped: the file counts from 0, which `zero_based = true` in [array] reads"
+            }
             Self::OverlongLine => "line above 1 MiB, a record that contributes nothing",
         })
     }
@@ -110,8 +124,8 @@ impl fmt::Display for LibsvmReport {
 ///
 /// # Formula
 /// A line is a record: `label index:value index:value ...`, separated by white space, indices
-/// increasing from 1 to `columns`, `qid:k` before the first of them skipped, and whatever follows
-/// a `#`. A feature with index j goes to column j - 1.
+/// increasing from the `first` one, `qid:k` before the first of them skipped, and whatever follows
+/// a `#`. A feature with index j goes to column j - first.
 ///
 /// # Privacy
 /// `columns` is public and never read off the records: the largest index that occurs may be one
@@ -124,9 +138,13 @@ impl fmt::Display for LibsvmReport {
 ///
 /// # References
 /// C.-C. Chang, C.-J. Lin, *LIBSVM: a library for support vector machines*, README.
-pub fn read_libsvm(path: impl AsRef<Path>, columns: usize) -> Result<LabelledRows, FormatError> {
+pub fn read_libsvm(
+    path: impl AsRef<Path>,
+    first: FirstIndex,
+    columns: usize,
+) -> Result<LabelledRows, FormatError> {
     let (file, name) = open(path.as_ref())?;
-    read_libsvm_from(file, &name, columns)
+    read_libsvm_from(file, &name, first, columns)
 }
 
 /// As [`read_libsvm`], from a stream that errors call `origin`.
@@ -136,9 +154,10 @@ pub fn read_libsvm(path: impl AsRef<Path>, columns: usize) -> Result<LabelledRow
 pub fn read_libsvm_from(
     source: impl Read,
     origin: &str,
+    first: FirstIndex,
     columns: usize,
 ) -> Result<LabelledRows, FormatError> {
-    read_edited(source, origin, columns, columns, |_| {})
+    read_edited(source, origin, (first, columns), columns, |_| {})
 }
 
 /// As [`read_libsvm_from`], with rows of `width` columns and what `edit` makes of those that could
@@ -146,7 +165,7 @@ pub fn read_libsvm_from(
 pub(crate) fn read_edited(
     source: impl Read,
     origin: &str,
-    columns: usize,
+    columns: (FirstIndex, usize),
     width: usize,
     edit: impl FnMut(&mut Vec<(u32, f32)>),
 ) -> Result<LabelledRows, FormatError> {
@@ -170,7 +189,7 @@ pub(crate) fn read_edited(
 pub(crate) fn visit_edited<E: From<FormatError>>(
     source: impl Read,
     origin: &str,
-    columns: usize,
+    (first, columns): (FirstIndex, usize),
     mut edit: impl FnMut(&mut Vec<(u32, f32)>),
     mut visit: impl FnMut(&[(u32, f32)], f32) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -184,7 +203,7 @@ pub(crate) fn visit_edited<E: From<FormatError>>(
     let mut row = Row::default();
     let mut lines = Lines::new(source, origin).map_err(FormatError::from)?;
     while let Some(line) = lines.next_line().map_err(FormatError::from)? {
-        let label = row.read(line, columns as u64);
+        let label = row.read(line, first, columns as u64);
         if row.spoilt.is_none() {
             edit(&mut row.entries);
         }
@@ -198,9 +217,13 @@ pub(crate) fn visit_edited<E: From<FormatError>>(
 ///
 /// # Errors
 /// [`FormatError`] for the file.
-pub fn check_libsvm(path: impl AsRef<Path>, columns: usize) -> Result<LibsvmReport, FormatError> {
+pub fn check_libsvm(
+    path: impl AsRef<Path>,
+    first: FirstIndex,
+    columns: usize,
+) -> Result<LibsvmReport, FormatError> {
     let (file, name) = open(path.as_ref())?;
-    check_libsvm_from(file, &name, columns)
+    check_libsvm_from(file, &name, first, columns)
 }
 
 /// As [`check_libsvm`], from a stream that errors call `origin`.
@@ -210,6 +233,7 @@ pub fn check_libsvm(path: impl AsRef<Path>, columns: usize) -> Result<LibsvmRepo
 pub fn check_libsvm_from(
     source: impl Read,
     origin: &str,
+    first: FirstIndex,
     columns: usize,
 ) -> Result<LibsvmReport, FormatError> {
     let mut report = LibsvmReport {
@@ -223,9 +247,9 @@ pub fn check_libsvm_from(
     let mut lines = Lines::new(source, origin)?;
     while let Some(line) = lines.next_line()? {
         report.records += 1;
-        row.read(line, columns as u64);
+        row.read(line, first, columns as u64);
         report.largest_index = report.largest_index.max(row.largest);
-        for &problem in [row.spoilt, row.dropped].iter().flatten() {
+        for &problem in [row.spoilt, row.beyond, row.zero].iter().flatten() {
             *report.counts.entry(problem).or_insert(0) += 1;
             let listed = report.listed.entry(problem).or_default();
             if listed.len() < LISTED_PER_KIND {
@@ -244,16 +268,19 @@ struct Row {
     largest: u64,
     /// Why the line as a whole is not read.
     spoilt: Option<LibsvmProblem>,
-    dropped: Option<LibsvmProblem>,
+    /// Whether entries were dropped: above the columns, and of index 0.
+    beyond: Option<LibsvmProblem>,
+    zero: Option<LibsvmProblem>,
 }
 
 impl Row {
     /// Reads a line and returns its label. A line that can't be read leaves no entries and has no
     /// label. The reader behaves the same whoever looks at what is noted.
-    fn read(&mut self, line: Line<'_>, columns: u64) -> f32 {
+    fn read(&mut self, line: Line<'_>, first: FirstIndex, columns: u64) -> f32 {
         self.entries.clear();
-        (self.largest, self.spoilt, self.dropped) = (0, None, None);
-        match self.parse(line, columns) {
+        (self.largest, self.spoilt) = (0, None);
+        (self.beyond, self.zero) = (None, None);
+        match self.parse(line, first as u64, columns) {
             Ok(label) => label,
             Err(problem) => {
                 self.spoilt = Some(problem);
@@ -263,7 +290,7 @@ impl Row {
         }
     }
 
-    fn parse(&mut self, line: Line<'_>, columns: u64) -> Result<f32, LibsvmProblem> {
+    fn parse(&mut self, line: Line<'_>, first: u64, columns: u64) -> Result<f32, LibsvmProblem> {
         let Line::Text(text) = line else {
             return Err(LibsvmProblem::OverlongLine);
         };
@@ -274,26 +301,26 @@ impl Row {
             .filter(|word| !word.is_empty());
         let label = words.next().and_then(label_number);
         let label = label.ok_or(LibsvmProblem::BadLabel)?;
-        let mut last = 0;
+        let mut last = None;
         for word in words {
             let (index, value) = split(word).ok_or(LibsvmProblem::BadPair)?;
-            if index == b"qid" && last == 0 {
+            if index == b"qid" && last.is_none() {
                 continue;
             }
             let index = whole(index).ok_or(LibsvmProblem::BadPair)?;
             let value = number(value).ok_or(LibsvmProblem::BadPair)?;
-            if index == 0 {
-                return Err(LibsvmProblem::BadPair);
-            }
-            if index <= last {
+            if last.is_some_and(|last| index <= last) {
                 return Err(LibsvmProblem::Unsorted);
             }
-            (last, self.largest) = (index, index);
-            if index > columns {
-                self.dropped = Some(LibsvmProblem::BeyondColumns);
-            } else if value != 0.0 {
+            (last, self.largest) = (Some(index), index);
+            match index.checked_sub(first) {
+                None => self.zero = Some(LibsvmProblem::ZeroIndex),
+                Some(column) if column >= columns => {
+                    self.beyond = Some(LibsvmProblem::BeyondColumns);
+                }
                 // Columns are far below 2^32.
-                self.entries.push(((index - 1) as u32, value));
+                Some(column) if value != 0.0 => self.entries.push((column as u32, value)),
+                Some(_) => {}
             }
         }
         Ok(label)

@@ -12,8 +12,8 @@ pub const MAX_LINE_BYTES: usize = 1 << 20;
 pub(crate) enum Line<'a> {
     /// The bytes, without line feed and without one carriage return before it.
     Text(&'a [u8]),
-    /// More than [`MAX_LINE_BYTES`]; the rest of it was skipped.
-    Overlong,
+    /// More than [`MAX_LINE_BYTES`]: its start; the rest of it was skipped.
+    Overlong(&'a [u8]),
 }
 
 /// Lines of a stream that may be compressed.
@@ -41,7 +41,7 @@ impl<'r> Lines<'r> {
     pub(crate) fn next_line(&mut self) -> Result<Option<Line<'_>>, StreamError> {
         match self.fill() {
             Ok(None) => Ok(None),
-            Ok(Some(false)) => Ok(Some(Line::Overlong)),
+            Ok(Some(false)) => Ok(Some(Line::Overlong(&self.buffer))),
             Ok(Some(true)) => {
                 let line = self.buffer.strip_suffix(b"\n").unwrap_or(&self.buffer);
                 Ok(Some(Line::Text(line.strip_suffix(b"\r").unwrap_or(line))))
@@ -78,7 +78,7 @@ mod tests {
         while let Some(line) = lines.next_line().unwrap() {
             all.push(match line {
                 Line::Text(text) => Some(text.to_vec()),
-                Line::Overlong => None,
+                Line::Overlong(_) => None,
             });
         }
         all

@@ -32,8 +32,8 @@ pub use error::{FormatError, HeaderProblem};
 pub(crate) use idx::idx_stream;
 pub use idx::{idx_rows, read_idx, read_idx_from};
 pub use libsvm::{
-    LabelledRows, LibsvmProblem, LibsvmReport, check_libsvm, check_libsvm_from, read_libsvm,
-    read_libsvm_from,
+    FirstIndex, LabelledRows, LibsvmProblem, LibsvmReport, check_libsvm, check_libsvm_from,
+    read_libsvm, read_libsvm_from,
 };
 pub(crate) use libsvm::{read_edited, visit_edited};
 pub use lines::MAX_LINE_BYTES;
@@ -107,6 +107,53 @@ impl std::fmt::Display for Format {
             Format::Rows => "rows",
         })
     }
+}
+
+/// First bytes of files that are read as another format or not at all, and what to say of them.
+const BINARY: [(&[u8], &str); 9] = [
+    (
+        b"PAR1",
+        "a Parquet file by its first bytes, read as another format (name its format)",
+    ),
+    (
+        b"\x93NUM",
+        "an NPY file by its first bytes, read as another format (name its format)",
+    ),
+    (
+        b"\x89DPR",
+        "a file of rows by its first bytes, read as another format (name its format)",
+    ),
+    (
+        b"PK\x03\x04",
+        "a zip archive by its first bytes: save a spreadsheet as CSV, and each array of an NPZ file by itself \
+         (`numpy.save(\"X.npy\", numpy.load(\"FILE.npz\")[\"X\"])`)",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "compressed with zstd by its first bytes; gzip is read",
+    ),
+    (
+        b"BZh",
+        "compressed with bzip2 by its first bytes; gzip is read",
+    ),
+    (
+        b"\xfd7zX",
+        "compressed with xz by its first bytes; gzip is read",
+    ),
+    (
+        b"\xff\xfe",
+        "UTF-16 text by its first bytes; UTF-8 is needed",
+    ),
+    (
+        b"\xfe\xff",
+        "UTF-16 text by its first bytes; UTF-8 is needed",
+    ),
+];
+
+/// What a file is by its first bytes, if it is one of those.
+pub(crate) fn binary(start: &[u8]) -> Option<&'static str> {
+    let found = BINARY.iter().find(|(magic, _)| start.starts_with(magic));
+    found.map(|(_, what)| *what)
 }
 
 #[cfg(test)]

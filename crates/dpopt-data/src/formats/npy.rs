@@ -121,6 +121,7 @@ impl Header {
             return Err(FormatError::WrongMagic {
                 path,
                 format: "an NPY",
+                found: super::binary(&start[..found]),
             });
         }
         if found < 8 {

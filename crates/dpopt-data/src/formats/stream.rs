@@ -50,6 +50,7 @@ pub(crate) enum StreamError {
     Read { path: String, source: io::Error },
     Gzip { path: String, source: io::Error },
     Expands { path: String, limits: Limits },
+    Twice { path: String },
 }
 
 /// Bytes of a file, unpacked where it is a gzip stream (of any number of members).
@@ -100,12 +101,24 @@ impl<'r> Stream<'r> {
         } else {
             Box::new(BufReader::with_capacity(BUFFER, whole))
         };
-        Ok(Self {
+        let mut stream = Self {
             path: path.to_owned(),
             compressed,
             limits,
             bytes,
-        })
+        };
+        if compressed {
+            let start = stream.bytes.fill_buf();
+            match start.map(|start| start.starts_with(&GZIP_MAGIC)) {
+                Ok(false) => {}
+                Ok(true) => {
+                    let path = stream.path;
+                    return Err(StreamError::Twice { path });
+                }
+                Err(error) => return Err(stream.explain(error)),
+            }
+        }
+        Ok(stream)
     }
 
     /// Name of the stream, for errors.
@@ -226,7 +239,7 @@ mod tests {
     }
 
     fn unpack(bytes: &[u8], limits: Limits) -> Result<u64, StreamError> {
-        let mut stream = Stream::with_limits(bytes, "test", limits).unwrap();
+        let mut stream = Stream::with_limits(bytes, "test", limits)?;
         let mut buffer = vec![0; 10_000];
         let mut total = 0;
         loop {
@@ -270,6 +283,13 @@ mod tests {
         ));
         // A stream that is not compressed is as long as it is.
         assert_eq!(unpack(&text, absolute).unwrap(), 2000);
+    }
+
+    #[test]
+    fn a_stream_that_was_packed_twice_is_named() {
+        let twice = gzip(&gzip(b"x,y\n1,no\n"));
+        let result = unpack(&twice, Limits::default());
+        assert!(matches!(result, Err(StreamError::Twice { .. })));
     }
 
     #[test]

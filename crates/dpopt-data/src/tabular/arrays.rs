@@ -9,14 +9,15 @@ use dpopt_linalg::Design;
 
 use super::check::Shortened;
 use super::column::{ArrayColumns, Label, LabelKind, LabelRange};
-use super::draft::DRAFT_LINE;
+use super::draft::{DRAFT_LINE, WARNING};
 use super::error::TabularError;
 use super::reader::EncodedTable;
 use super::schema::Schema;
 use super::write::{list, quoted};
 use crate::formats::saturated;
 use crate::formats::{
-    Array, Format, FormatError, LibsvmReport, check_libsvm, read_edited, read_idx, read_npy, stream,
+    Array, FirstIndex, Format, FormatError, LibsvmProblem, LibsvmReport, check_libsvm, read_edited,
+    read_idx, read_npy, stream,
 };
 
 /// Up to so many different labels a draft lists all of them; more look like numbers. A tuned constant.
@@ -156,8 +157,9 @@ impl ArrayFiles {
             report.rescaled += u64::from(row.is_finite() && row.norm_upper() > schema.row_norm());
         }
         if self.format == Format::Libsvm {
-            let declared = self.declared(schema)?.columns;
-            report.lines = Some(check_libsvm(&self.rows, declared)?);
+            let declared = self.declared(schema)?;
+            let first = declared.first_index();
+            report.lines = Some(check_libsvm(&self.rows, first, declared.columns)?);
         }
         Ok(report)
     }
@@ -185,11 +187,23 @@ impl ArrayFiles {
     /// # Errors
     /// [`TabularError`] for the files.
     pub fn draft(&self) -> Result<String, TabularError> {
+        let mut zeros = 0;
         let (columns, scale, design, values) = if self.format == Format::Libsvm {
-            let largest = check_libsvm(&self.rows, 0)?.largest_index;
-            let columns = usize::try_from(largest).unwrap_or(usize::MAX).max(1);
+            let report = check_libsvm(&self.rows, FirstIndex::One, 0)?;
+            zeros = report
+                .counts
+                .get(&LibsvmProblem::ZeroIndex)
+                .copied()
+                .unwrap_or(0);
+            let first = if zeros > 0 {
+                FirstIndex::Zero
+            } else {
+                FirstIndex::One
+            };
+            let columns = (report.largest_index + 1).saturating_sub(first as u64);
+            let columns = usize::try_from(columns).unwrap_or(usize::MAX).max(1);
             let (file, name) = stream::open(&self.rows)?;
-            let rows = read_edited(file, &name, columns, columns, |_| {})?;
+            let rows = read_edited(file, &name, (first, columns), columns, |_| {})?;
             (columns, 1.0, rows.design, rows.labels)
         } else {
             let array = self.array(&self.rows)?;
@@ -205,15 +219,20 @@ impl ArrayFiles {
             .fold(0.0, f64::max);
         let mut out = String::new();
         // Writing to a `String` can't fail.
-        let _ = self.write_draft(&mut out, columns, scale, longest, &values);
+        let array = ArrayColumns {
+            columns,
+            scale,
+            zero_based: zeros > 0,
+        };
+        let _ = self.write_draft(&mut out, array, zeros, longest, &values);
         Ok(out)
     }
 
     fn write_draft(
         &self,
         out: &mut String,
-        columns: usize,
-        scale: f64,
+        array: ArrayColumns,
+        zeros: u64,
         longest: f64,
         values: &[f32],
     ) -> fmt::Result {
@@ -241,10 +260,17 @@ impl ArrayFiles {
             out,
             "# DRAFT. The row norm, the label and (for LIBSVM) the number of columns were READ FROM THE\n\
              # DATA. A schema is public: before a private run, replace each with what is public.\n\
-             # Read: {} records of {path}, {} different labels.\n",
+             # Read: {} records of {path}, {} different labels.",
             values.len(),
             labels.len()
         )?;
+        if zeros > 0 {
+            writeln!(
+                out,
+                "{WARNING}{zeros} records have an index 0, so the file counts from 0, and `zero_based = true` in [array] says so"
+            )?;
+        }
+        out.push('\n');
         writeln!(out, "{DRAFT_LINE}")?;
         writeln!(out, "format = 1")?;
         let norm = if longest > 0.0 { longest } else { 1.0 };
@@ -263,7 +289,7 @@ impl ArrayFiles {
                 "default = {} # the commonest one: what any other label becomes\n",
                 quoted(default)
             )?;
-            return self.write_array(out, columns, scale);
+            return write_array(out, array);
         }
         let both = [rare, other].map(quoted);
         writeln!(out, "values = {}", list(both.into_iter()))?;
@@ -273,14 +299,7 @@ impl ArrayFiles {
             "default = {} # what any other label becomes\n",
             quoted(other)
         )?;
-        self.write_array(out, columns, scale)
-    }
-
-    fn write_array(&self, out: &mut String, columns: usize, scale: f64) -> fmt::Result {
-        writeln!(
-            out,
-            "[array]\ncolumns = {columns}\nscale = {scale:?} # of every entry"
-        )
+        write_array(out, array)
     }
 
     /// Rows before the bound, and labels as numbers (none where they are not needed).
@@ -289,12 +308,14 @@ impl ArrayFiles {
         schema: &Schema,
         need_labels: bool,
     ) -> Result<(Design, Vec<f32>), TabularError> {
-        let ArrayColumns { columns, scale } = self.declared(schema)?;
-        let (scale, intercept) = (scale as f32, schema.intercept() as f32);
+        let declared = self.declared(schema)?;
+        let columns = declared.columns;
+        let (scale, intercept) = (declared.scale as f32, schema.intercept() as f32);
         if self.format == Format::Libsvm {
             let (file, name) = stream::open(&self.rows)?;
             let last = (intercept != 0.0).then_some((columns as u32, intercept));
-            let rows = read_edited(file, &name, columns, schema.dim(), |row| {
+            let first = declared.first_index();
+            let rows = read_edited(file, &name, (first, columns), schema.dim(), |row| {
                 for (_, value) in row.iter_mut() {
                     *value *= scale;
                 }
@@ -346,6 +367,22 @@ impl ArrayFiles {
             _ => read_npy(path),
         }
     }
+}
+
+fn write_array(out: &mut String, array: ArrayColumns) -> fmt::Result {
+    let ArrayColumns {
+        columns,
+        scale,
+        zero_based,
+    } = array;
+    writeln!(
+        out,
+        "[array]\ncolumns = {columns}\nscale = {scale:?} # of every entry"
+    )?;
+    if zero_based {
+        writeln!(out, "zero_based = true # indices start at 0")?;
+    }
+    Ok(())
 }
 
 /// How a label that is a number in a file becomes an encoded one.

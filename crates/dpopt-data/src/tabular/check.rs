@@ -10,8 +10,8 @@ use super::error::TabularError;
 use super::header::Layout;
 use super::line::Fields;
 use super::schema::Schema;
-use super::witness::{Place, ProblemKind, Witness};
-use crate::formats::lines::{Line, Lines, MAX_LINE_BYTES};
+use super::witness::{Place, ProblemKind, Witness, counted, note_shape};
+use crate::formats::lines::{Line, Lines};
 use crate::formats::stream;
 
 /// Problems listed per kind; the rest are counted.
@@ -93,7 +93,7 @@ impl fmt::Display for CheckReport {
             return writeln!(f, "the schema foresees every field");
         }
         for (kind, count) in self.defects() {
-            writeln!(f, "{kind}: {count}")?;
+            writeln!(f, "{}", counted(*kind, *count, *records))?;
             for ((of, column), count) in &self.by_column {
                 if of == kind {
                     writeln!(f, "  {column}: {count}")?;
@@ -189,7 +189,7 @@ pub fn check_from(
         records += 1;
         let text: &[u8] = match line {
             Line::Text(text) => text,
-            Line::Overlong => b"",
+            Line::Overlong(_) => b"",
         };
         // One field more than training looks at, to see that there is one. What lies beyond the
         // header's width has no place in the layout, so the row is the same.
@@ -201,29 +201,6 @@ pub fn check_from(
         }
     }
     Ok(seen.report(origin, schema, records, positives))
-}
-
-/// Problems of the line as a whole.
-fn note_shape(line: Line<'_>, fields: &Fields, width: usize, seen: &mut Collector) {
-    let Line::Text(text) = line else {
-        let what = format!("more than {MAX_LINE_BYTES} bytes");
-        seen.note(Place::Record, ProblemKind::OverlongLine, what.as_bytes());
-        return;
-    };
-    let mut note = |kind| seen.note(Place::Record, kind, text);
-    if fields.is_empty() {
-        note(ProblemKind::BlankLine);
-    } else if fields.len() < width {
-        note(ProblemKind::TooFewFields);
-    } else if fields.len() > width {
-        note(ProblemKind::TooManyFields);
-    }
-    if fields.open_quote() {
-        note(ProblemKind::OpenQuote);
-    }
-    if std::str::from_utf8(text).is_err() {
-        note(ProblemKind::InvalidUtf8);
-    }
 }
 
 impl Collector {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::formats::FirstIndex;
+
 /// The columns of an array, all alike: each is a feature, `scale` times the number that is there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -12,6 +14,20 @@ pub struct ArrayColumns {
     pub columns: usize,
     /// Factor of every entry.
     pub scale: f64,
+    /// Whether indices of a LIBSVM file start at 0; other files have no indices.
+    pub zero_based: bool,
+}
+
+impl ArrayColumns {
+    /// The index of the first column.
+    #[must_use]
+    pub fn first_index(&self) -> FirstIndex {
+        if self.zero_based {
+            FirstIndex::Zero
+        } else {
+            FirstIndex::One
+        }
+    }
 }
 
 /// The column to predict.

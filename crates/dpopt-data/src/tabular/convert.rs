@@ -125,7 +125,8 @@ impl ArrayFiles {
                 }
                 row.extend(last);
             };
-            visit_edited(file, &name, declared.columns, edit, |row, label| {
+            let columns = (declared.first_index(), declared.columns);
+            visit_edited(file, &name, columns, edit, |row, label| {
                 sink.push(row, codes.label(label))
             })?;
             return sink.finish();

@@ -6,12 +6,14 @@ use std::io::Read;
 use std::path::Path;
 
 use super::checks::COMMA;
+use super::column::Transform;
 use super::date;
 use super::encode::parse;
 use super::error::TabularError;
 use super::header::{find_delimiter, header_names, read_header};
 use super::line::Fields;
 use super::seen::Seen;
+use super::witness::{Counts, counted, note_shape};
 use super::write::{list, quoted};
 use crate::formats::lines::{Line, Lines};
 use crate::formats::stream;
@@ -22,7 +24,7 @@ const MOST_LISTED: usize = 200;
 /// fill the memory of whoever looks at it.
 const MOST_KEPT: usize = 1 << 28;
 
-const WARNING: &str = "\
+const HEAD: &str = "\
 # DRAFT. Everything below was READ FROM THE DATA: ranges, categories, label values.
 # A schema is public. Before a private run, replace each of them with what is public (a codebook,
 # a law, a round number); a range or a category that only one record has reveals that record.
@@ -37,6 +39,14 @@ const WARNING: &str = "\
 pub(super) const DRAFT_LINE: &str = "\
 # `dpopt train` refuses a draft. Remove the next line when nothing below comes from the records.
 draft = true";
+
+/// Starts the lines of a draft that tell what is wrong with the file.
+pub(super) const WARNING: &str = "# WARNING: ";
+
+/// What is wrong with the file, as a draft says it. **Not private**.
+pub fn draft_warnings(draft: &str) -> impl Iterator<Item = &str> {
+    draft.lines().filter_map(|line| line.strip_prefix(WARNING))
+}
 
 /// Most texts of a column that is named as the label; of the last one, which is a guess, and of which none is a number.
 const MOST_CLASSES: usize = 100;
@@ -92,9 +102,11 @@ pub fn draft_schema_from(
     while let Some(line) = lines.next_line()? {
         let text = match line {
             Line::Text(text) => text,
-            Line::Overlong => b"",
+            Line::Overlong(_) => b"",
         };
-        fields.split(text, delimiter, names.len());
+        // One more than the header has, to see that there is one, as in a check.
+        fields.split(text, delimiter, names.len().saturating_add(1));
+        note_shape(line, &fields, names.len(), &mut draft.shape);
         draft.add((0..names.len()).map(|i| fields.get(i)));
     }
     draft.finish(origin)
@@ -105,6 +117,8 @@ pub(super) struct Draft<'n> {
     names: &'n [String],
     columns: Vec<Seen>,
     records: u64,
+    /// Problems of whole lines.
+    shape: Counts,
     delimiter: u8,
     /// The column that is to be the label.
     label: Option<usize>,
@@ -136,6 +150,7 @@ impl<'n> Draft<'n> {
             delimiter,
             columns: names.iter().map(|_| Seen::default()).collect(),
             records: 0,
+            shape: Counts::default(),
             room: MOST_KEPT,
         })
     }
@@ -166,7 +181,10 @@ impl<'n> Draft<'n> {
 
     /// The label, by its place: the column that was named, or the last one where it looks like one.
     fn guess(&self, path: &str) -> Result<Option<(usize, Guess<'_>)>, TabularError> {
-        let Some(at) = self.label.or_else(|| self.names.len().checked_sub(1)) else {
+        // A header that ends with a delimiter has a last column of nothing.
+        let mut columns = self.names.iter().zip(&self.columns);
+        let last = columns.rposition(|(name, seen)| !name.is_empty() || seen.fields > 0);
+        let Some(at) = self.label.or(last) else {
             return Ok(None);
         };
         let (Some(name), Some(seen)) = (self.names.get(at), self.columns.get(at)) else {
@@ -221,8 +239,12 @@ fn write_draft(
     let used = numbers + categories;
     let typical = (1.0 + f64::from(categories) + f64::from(numbers) / 3.0).sqrt();
 
-    out.push_str(WARNING);
-    writeln!(out, "# Read: {records} records of {}.\n", quoted(path))?;
+    out.push_str(HEAD);
+    writeln!(out, "# Read: {records} records of {}.", quoted(path))?;
+    for (kind, count) in &draft.shape.0 {
+        writeln!(out, "{WARNING}{}", counted(*kind, *count, records))?;
+    }
+    out.push('\n');
     writeln!(out, "{DRAFT_LINE}")?;
     writeln!(out, "format = 1")?;
     writeln!(
@@ -331,16 +353,25 @@ fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<Written, st
         write_days(out, seen, min, max)?;
         return Ok(Written::Number);
     }
-    if let Some(range) = seen.number() {
+    let code = seen.is_code(name);
+    // Where nothing but one text keeps a column from being numbers, and there are too many for values.
+    let range = seen
+        .number()
+        .or_else(|| seen.number_but_filler().filter(|_| seen.overflow));
+    if let Some(range) = range.filter(|_| !code) {
         write_number(out, seen, range)?;
         return Ok(Written::Number);
     }
     let mut values = seen.values();
     let distinct = seen.distinct() + usize::from(seen.has_empty());
-    let why = if values.is_empty() {
+    let why = if values.is_empty() && name.is_empty() {
+        "no name and no text in it: the header ends with a delimiter"
+    } else if values.is_empty() {
         "no text in it"
     } else if distinct < 2 {
         "a single value"
+    } else if code && (seen.overflow || distinct > MOST_LISTED) {
+        "codes and no amounts, too many to list"
     } else if seen.overflow {
         "too many different texts; identifiers?"
     } else {
@@ -352,7 +383,7 @@ fn write_column(out: &mut String, name: &str, seen: &Seen) -> Result<Written, st
         return Ok(Written::Category);
     };
     writeln!(out, "kind = \"ignore\" # {why}")?;
-    if seen.overflow {
+    if seen.overflow || code {
         writeln!(
             out,
             "# if equal texts stand for the same: kind = \"hash\", buckets = 1024"
@@ -377,9 +408,49 @@ fn write_days(out: &mut String, seen: &Seen, min: i64, max: i64) -> std::fmt::Re
     Ok(())
 }
 
-fn write_number(out: &mut String, seen: &Seen, (min, max): (f64, f64)) -> std::fmt::Result {
-    // Amounts spread over orders of magnitude.
-    let wide = min >= 0.0 && max - min >= 1000.0;
+/// How far a quantile of a distribution is off the middle of those at its ends, over half of the distance of these: 0 for a
+/// symmetric one, 1 and -1 at most.
+fn skew([low, middle, high]: [f64; 3]) -> f64 {
+    (high + low - 2.0 * middle) / (high - low)
+}
+
+/// The skew from which on amounts of many sizes are mapped by a logarithm (exponential: 0.56, log-normal of sd 1: 0.68 of the logarithm),
+/// and that from which on the ends of the range are quantiles (log-normal of sd 0.5: 0.39). Tuned on made-up tables.
+const STEEP: f64 = 0.5;
+const SKEWED: f64 = 0.3;
+/// Where the numbers between these quantiles take more of the range than that, the range is kept whole. Tuned.
+const MOST_OF_RANGE: f64 = 2.0 / 3.0;
+
+/// The transform and the range of a number, by its quantiles.
+fn scale_of(seen: &Seen, (min, max): (f64, f64)) -> (Transform, (f64, f64)) {
+    let (numbers, repeated) = seen.sorted();
+    let quantile = |part: f64| {
+        let at = part * numbers.len().saturating_sub(1) as f64;
+        numbers.get(at.round() as usize).copied().unwrap_or(min)
+    };
+    let ends = [0.05, 0.5, 0.95].map(quantile);
+    let whole = (Transform::Linear, (min, max));
+    if ends[0] >= ends[2] {
+        return whole;
+    }
+    let (linear, log) = (skew(ends), skew(ends.map(|x| (x - min).ln_1p())));
+    // A logarithm whose unit is 1 does nothing to amounts below it.
+    if linear > STEEP && min >= 0.0 && log.abs() <= 0.5 * linear {
+        return (Transform::Log1p, (min, max));
+    }
+    let low = if repeated { min } else { quantile(0.01) };
+    let high = quantile(0.99);
+    let narrow = low < high && high - low < (max - min) * MOST_OF_RANGE;
+    if linear.abs() > SKEWED && narrow {
+        (Transform::Linear, (low, high))
+    } else {
+        whole
+    }
+}
+
+fn write_number(out: &mut String, seen: &Seen, whole: (f64, f64)) -> std::fmt::Result {
+    let (transform, (min, max)) = scale_of(seen, whole);
+    let wide = transform == Transform::Log1p;
     let transform = if wide { "log1p" } else { "linear" };
     let without = seen.without_number();
     // The number's own feature is about 0 there, so that the column counts no more than another.
@@ -389,6 +460,13 @@ fn write_number(out: &mut String, seen: &Seen, (min, max): (f64, f64)) -> std::f
     }
     .clamp(min, max);
     writeln!(out, "kind = \"number\"")?;
+    if whole != (min, max) {
+        let (least, largest) = whole;
+        writeln!(
+            out,
+            "# skewed numbers from {least:?} to {largest:?}: the range leaves out a hundredth at its ends, which is clipped"
+        )?;
+    }
     writeln!(out, "min = {min:?} # read from the data")?;
     writeln!(out, "max = {max:?} # read from the data")?;
     writeln!(out, "transform = {}", quoted(transform))?;

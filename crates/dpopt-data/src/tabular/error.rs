@@ -41,6 +41,14 @@ pub enum TabularError {
         /// The limits.
         limits: Limits,
     },
+    /// A gzip stream inside of a gzip stream.
+    #[error(
+        "{path}: a gzip stream inside of a gzip stream; unpack it once (`gzip -dc FILE > OUT`)"
+    )]
+    GzipTwice {
+        /// File, or the name given to a stream.
+        path: String,
+    },
     /// Not a Parquet file, or one whose description of itself is damaged.
     #[cfg(feature = "parquet")]
     #[error("{path}: not a usable Parquet file: {message}")]
@@ -81,6 +89,20 @@ pub enum TabularError {
         path: String,
         /// The column.
         column: String,
+    },
+    /// A column of times whose zone is unknown, so that their days are.
+    #[cfg(feature = "parquet")]
+    #[error(
+        "{path}: the column {column:?} has times in the zone {zone:?}, which is unknown; write local dates \
+         (pandas: `.dt.tz_localize(None)`), or list the column with kind = \"ignore\""
+    )]
+    Zone {
+        /// The file.
+        path: String,
+        /// The column.
+        column: String,
+        /// The zone that the file names.
+        zone: String,
     },
     /// A column that is compressed in a way that is not read.
     #[cfg(feature = "parquet")]
@@ -190,8 +212,13 @@ pub enum TabularError {
     /// The header has columns that the schema does not name.
     #[error(
         "{path}, line 1: the schema does not name these columns: {} \
-         (list them with kind = \"ignore\", or set ignore_unlisted = true)",
-        columns.join(", ")
+         (list them with kind = \"ignore\", or set ignore_unlisted = true){}",
+        ten_of(columns),
+        if columns.iter().any(String::is_empty) {
+            "; the header has an empty name, as one that ends with a delimiter has"
+        } else {
+            ""
+        }
     )]
     UnlistedColumns {
         /// File, or the name given to a stream.
@@ -250,9 +277,48 @@ pub enum TabularError {
     Design(#[from] DesignError),
 }
 
+/// Up to ten names, each cut short where it is long, and how many more there are: for messages, whose length must not
+/// grow with a table.
+#[must_use]
+pub fn ten_of<S: AsRef<str>>(names: &[S]) -> String {
+    beside(names, &[])
+}
+
+/// The same, each of the first ones with the name that was meant by it.
+fn beside<S: AsRef<str>>(names: &[S], near: &[Option<String>]) -> String {
+    const MOST: usize = 10;
+    let near = near.iter().map(Option::as_deref);
+    let near = near.chain(std::iter::repeat(None));
+    let shown = names.iter().zip(near).take(MOST);
+    let shown = shown.map(|(name, near)| shortened(name.as_ref()) + &meant(near));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The first sixty characters of a name, without control characters.
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 60;
+    let plain = |c: char| match c.is_control() {
+        true => char::REPLACEMENT_CHARACTER,
+        false => c,
+    };
+    let text: String = name.chars().take(LONGEST).map(plain).collect();
+    if text.is_empty() {
+        "\"\"".to_owned()
+    } else if name.chars().nth(LONGEST).is_some() {
+        text + "..."
+    } else {
+        text
+    }
+}
+
 fn name_of(separator: char) -> String {
     match separator {
         ',' => "commas".to_owned(),
+        ' ' => "spaces".to_owned(),
         ';' => "semicolons".to_owned(),
         '\t' => "tabs".to_owned(),
         '|' => "bars (|)".to_owned(),
@@ -266,21 +332,9 @@ impl From<StreamError> for TabularError {
             StreamError::Read { path, source } => Self::Read { path, source },
             StreamError::Gzip { path, source } => Self::Gzip { path, source },
             StreamError::Expands { path, limits } => Self::Expands { path, limits },
+            StreamError::Twice { path } => Self::GzipTwice { path },
         }
     }
-}
-
-/// Names, each with what was meant by it.
-fn beside(names: &[String], near: &[Option<String>]) -> String {
-    let near = near
-        .iter()
-        .map(Option::as_deref)
-        .chain(std::iter::repeat(None));
-    let names = names.iter().zip(near);
-    let names: Vec<String> = names
-        .map(|(name, near)| format!("{name}{}", meant(near)))
-        .collect();
-    names.join(", ")
 }
 
 /// What is wrong with a column that records are to be grouped by.

@@ -7,6 +7,7 @@ use super::column::ColumnKind;
 use super::error::TabularError;
 use super::line::Fields;
 use super::schema::Schema;
+use crate::formats::binary;
 use crate::formats::lines::{Line, Lines};
 use crate::names::nearest;
 
@@ -202,7 +203,7 @@ impl Layout {
 /// What may separate the fields of a table that has no schema yet; of equals the first is taken.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// What separates the fields of a header: what splits it into the most columns.
+/// What separates the fields of a header: what splits it into the most columns, or spaces where nothing else splits it.
 pub(super) fn find_delimiter(line: &[u8]) -> u8 {
     let mut found = (COMMA, 0);
     for delimiter in DELIMITERS {
@@ -211,7 +212,8 @@ pub(super) fn find_delimiter(line: &[u8]) -> u8 {
             found = (delimiter, columns);
         }
     }
-    found.0
+    let spaced = found.1 == 1 && columns(line.trim_ascii(), b' ') > 1;
+    if spaced { b' ' } else { found.0 }
 }
 
 fn columns(line: &[u8], delimiter: u8) -> usize {
@@ -230,45 +232,34 @@ fn separated(line: &[u8], delimiter: u8, path: &str) -> Option<TabularError> {
     })
 }
 
-/// First bytes of files that are no text, and what to say of them.
-const NOT_TEXT: [(&[u8], &str); 9] = [
-    (
-        b"PAR1",
-        "a Parquet file by its first bytes, read as csv (name its format)",
-    ),
-    (
-        b"\x93NUMPY",
-        "an NPY file by its first bytes, read as csv (name its format)",
-    ),
-    (
-        b"\x89DPR",
-        "a file of rows by its first bytes, read as csv (name its format)",
-    ),
-    (
-        b"PK\x03\x04",
-        "a zip archive or a spreadsheet by its first bytes; a table is needed as text, with commas",
-    ),
-    (
-        b"\x28\xb5\x2f\xfd",
-        "compressed with zstd by its first bytes; gzip is read",
-    ),
-    (
-        b"BZh",
-        "compressed with bzip2 by its first bytes; gzip is read",
-    ),
-    (
-        b"\xfd7zXZ",
-        "compressed with xz by its first bytes; gzip is read",
-    ),
-    (
-        b"\xff\xfe",
-        "UTF-16 text by its first bytes; UTF-8 is needed",
-    ),
-    (
-        b"\xfe\xff",
-        "UTF-16 text by its first bytes; UTF-8 is needed",
-    ),
-];
+/// Why a first line is no header, where its bytes say so. A file without line feeds is one line: none of it is repeated.
+fn no_header(line: &[u8]) -> Option<&'static str> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+    if let Some(what) = binary(line) {
+        return Some(what);
+    }
+    if line.trim_ascii_end().contains(&b'\r') {
+        return Some(
+            "lines end with carriage returns alone, and line feeds are needed (`tr '\\r' '\\n' < FILE > OUT` writes them)",
+        );
+    }
+    let (start, rest) = line.split_at_checked(4)?;
+    if start.eq_ignore_ascii_case(b"sep=") && rest.trim_ascii().len() <= 1 {
+        return Some(
+            "the line `sep=`, which is for spreadsheets, stands before the header; remove it (`tail -n +2 FILE > OUT`)",
+        );
+    }
+    // `#id x y` may be a header whose names spaces separate.
+    let spaced = line.contains(&b' ') && !line.starts_with(b"# ");
+    let comment = line.starts_with(b"#")
+        && !spaced
+        && DELIMITERS
+            .iter()
+            .all(|delimiter| columns(line, *delimiter) == 1);
+    comment.then_some(
+        "a comment stands before the header; remove it (`grep -v '^#' FILE > OUT` removes all of them)",
+    )
+}
 
 /// Names in a header line, which may be there twice.
 pub(super) fn header_names(
@@ -280,12 +271,14 @@ pub(super) fn header_names(
         path: path.to_owned(),
         problem,
     };
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    if let Some((_, what)) = NOT_TEXT.iter().find(|(magic, _)| line.starts_with(magic)) {
+    if let Some(what) = no_header(line) {
         return Err(bad(what));
     }
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     if std::str::from_utf8(line).is_err() {
-        return Err(bad("the header is not UTF-8 text"));
+        return Err(bad(
+            "the header is not UTF-8 text (`iconv -f latin1 -t utf-8 FILE > OUT` turns Latin-1 into it)",
+        ));
     }
     let mut fields = Fields::new();
     fields.split(line, delimiter, usize::MAX);
@@ -295,7 +288,9 @@ pub(super) fn header_names(
         });
     }
     if fields.open_quote() {
-        return Err(bad("a quote is left open in the header"));
+        return Err(bad(
+            "a quote is left open in the header (a line feed in a name cuts it; names need one line)",
+        ));
     }
     let name = |i| String::from_utf8_lossy(fields.get(i).unwrap_or_default()).into_owned();
     Ok((0..fields.len()).map(name).collect())
@@ -306,11 +301,11 @@ pub(super) fn read_header(lines: &mut Lines<'_>) -> Result<Vec<u8>, TabularError
     let path = lines.path().to_owned();
     match lines.next_line()? {
         None => Err(TabularError::MissingHeader { path }),
-        Some(Line::Overlong) => Err(TabularError::BadHeader {
-            path,
-            problem: "the header is longer than 1 MiB",
-        }),
         Some(Line::Text(text)) => Ok(text.to_vec()),
+        Some(Line::Overlong(start)) => Err(TabularError::BadHeader {
+            path,
+            problem: no_header(start).unwrap_or("the header is longer than 1 MiB"),
+        }),
     }
 }
 

@@ -36,6 +36,8 @@ mod schema;
 mod seen;
 mod witness;
 mod write;
+#[cfg(feature = "parquet")]
+mod zone;
 
 pub use crate::formats::MAX_LINE_BYTES;
 pub use arrays::{ArrayFiles, ArrayReport};
@@ -48,9 +50,9 @@ pub use column::{
 pub use convert::convert_parquet;
 pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};
 pub use date::text as date_of_day;
-pub use draft::{draft_schema, draft_schema_from};
+pub use draft::{draft_schema, draft_schema_from, draft_warnings};
 pub use encode::Encoder;
-pub use error::{GroupProblem, SchemaProblem, TabularError};
+pub use error::{GroupProblem, SchemaProblem, TabularError, ten_of};
 pub use frame::{Values, check_frame, encode_frame};
 pub use groups::{Groups, read_grouped, read_grouped_from};
 pub use header::Layout;

@@ -27,10 +27,13 @@ use super::header::Layout;
 use super::reader::EncodedTable;
 use super::schema::Schema;
 use super::witness::{Silent, Witness};
+use super::zone::{Zone, zones};
 use crate::formats::{Limits, MAX_LINE_BYTES, stream};
 
 /// Records decoded at a time. Tuned.
 const BATCH: usize = 1024;
+/// Seconds of a day.
+const SECONDS: i64 = 86_400;
 
 /// Reads a Parquet table with labels, for training or scoring, through a public schema.
 ///
@@ -100,7 +103,12 @@ pub fn check_parquet(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckRep
 /// # Errors
 /// As for [`read_parquet`] and [`super::draft_schema`].
 pub fn draft_parquet(path: impl AsRef<Path>, label: Option<&str>) -> Result<String, TabularError> {
-    let table = Table::open(path.as_ref())?;
+    let mut table = Table::open(path.as_ref())?;
+    for at in 0..table.names.len() {
+        if table.kinds.get(at).is_some_and(Result::is_ok) {
+            table.read_date(at)?;
+        }
+    }
     let known = |&column: &usize| table.kinds.get(column).is_some_and(Result::is_ok);
     let wanted: Vec<usize> = (0..table.names.len()).filter(known).collect();
     let mut draft = Draft::new(&table.names, COMMA, label, &table.path)?;
@@ -217,8 +225,8 @@ enum Kind {
     Plain,
     /// Integers whose sign bit is a digit.
     Unsigned,
-    /// Dates and times, so many units to a day, for a column that the schema takes for dates.
-    Date(i64),
+    /// Dates and times as days, so many units to a day, in a zone.
+    Date(i64, Zone),
 }
 
 impl Table {
@@ -249,28 +257,55 @@ impl Table {
 
     /// Reads the columns that the schema takes for dates as such: those that are dates or times, and texts.
     fn read_dates(&mut self, layout: &Layout, schema: &Schema) -> Result<(), TabularError> {
-        let columns = self.reader.metadata().file_metadata().schema_descr();
         for (i, column) in schema.columns().iter().enumerate() {
             let at = layout.column(i);
             let (Some(at), ColumnKind::Date(_)) = (at, &column.kind) else {
                 continue;
             };
-            let file = columns.column(at);
-            let Some(kind) = self.kinds.get_mut(at).filter(|kind| kind.is_ok()) else {
+            if self.kinds.get(at).is_none_or(Result::is_err) || self.read_date(at)? {
                 continue;
-            };
-            match (units_per_day(&file), file.physical_type()) {
-                (Some(units), _) => *kind = Ok(Kind::Date(units)),
-                (None, Physical::BYTE_ARRAY) => {}
-                (None, _) => {
-                    return Err(TabularError::NotDates {
-                        path: self.path.clone(),
-                        column: column.name.clone(),
-                    });
-                }
+            }
+            let columns = self.reader.metadata().file_metadata().schema_descr();
+            if columns.column(at).physical_type() != Physical::BYTE_ARRAY {
+                return Err(TabularError::NotDates {
+                    path: self.path.clone(),
+                    column: column.name.clone(),
+                });
             }
         }
         Ok(())
+    }
+
+    /// Reads a column as days if it has dates or times, and says whether it has. The day of an instant is that of its zone,
+    /// as in a text; of a file that names no zone it is that of UTC.
+    fn read_date(&mut self, at: usize) -> Result<bool, TabularError> {
+        let file = self.reader.metadata().file_metadata();
+        let column = file.schema_descr().column(at);
+        let Some(units) = units_per_day(&column) else {
+            return Ok(false);
+        };
+        let adjusted = match column.logical_type_ref() {
+            Some(LogicalType::Timestamp(time)) => time.is_adjusted_to_u_t_c,
+            _ => false,
+        };
+        let arrow = file.key_value_metadata().into_iter().flatten();
+        let arrow = arrow.filter(|pair| adjusted && pair.key == "ARROW:schema");
+        let name = column.name();
+        let zone = arrow
+            .filter_map(|pair| zones(pair.value.as_deref()?).remove(name))
+            .next();
+        let zone = match zone {
+            None => Zone::UTC,
+            Some(zone) => Zone::of_name(&zone).ok_or_else(|| TabularError::Zone {
+                path: self.path.clone(),
+                column: name.to_owned(),
+                zone,
+            })?,
+        };
+        if let Some(kind) = self.kinds.get_mut(at) {
+            *kind = Ok(Kind::Date(units, zone));
+        }
+        Ok(true)
     }
 
     /// Calls `visit` for each record, with the values of the wanted columns.
@@ -415,16 +450,16 @@ impl Batch {
         self.text.clear();
         self.spans.clear();
         let unsigned = kind == Some(Kind::Unsigned);
-        let units = match kind {
-            Some(Kind::Date(units)) => Some(units),
+        let days = match kind {
+            Some(Kind::Date(units, zone)) => Some((units, zone)),
             _ => None,
         };
         match reader {
-            ColumnReader::Int32ColumnReader(r) if let Some(units) = units => {
-                self.read(r, count, |x, out| write_day(out, i64::from(*x), units))
+            ColumnReader::Int32ColumnReader(r) if let Some(of) = days => {
+                self.read(r, count, |x, out| write_day(out, i64::from(*x), of))
             }
-            ColumnReader::Int64ColumnReader(r) if let Some(units) = units => {
-                self.read(r, count, |x, out| write_day(out, *x, units))
+            ColumnReader::Int64ColumnReader(r) if let Some(of) = days => {
+                self.read(r, count, |x, out| write_day(out, *x, of))
             }
             ColumnReader::BoolColumnReader(r) => self.read(r, count, |x, out| write_number(out, x)),
             ColumnReader::Int32ColumnReader(r) if unsigned => {
@@ -494,9 +529,17 @@ impl Batch {
     }
 }
 
-/// Writes the date of a number of units since 1970-01-01.
-fn write_day(out: &mut Vec<u8>, time: i64, units: i64) {
-    out.extend_from_slice(date::text(time.div_euclid(units)).as_bytes());
+/// Writes the local date of an instant: a number of units since 1970-01-01, so many units to a day.
+fn write_day(out: &mut Vec<u8>, time: i64, (units, zone): (i64, Zone)) {
+    let local = match zone {
+        Zone::Fixed(0) => time,
+        _ => {
+            let per_second = units / SECONDS;
+            let ahead = zone.seconds_ahead(time.div_euclid(per_second));
+            time.saturating_add(ahead * per_second)
+        }
+    };
+    out.extend_from_slice(date::text(local.div_euclid(units)).as_bytes());
 }
 
 /// How a column is read: one value or null per record, of a type that has a text. Otherwise what it is.
@@ -525,7 +568,6 @@ fn kind(column: &ColumnDescriptor) -> Result<Kind, &'static str> {
 
 /// How many units of a column of dates or times are a day.
 fn units_per_day(column: &ColumnDescriptor) -> Option<i64> {
-    const SECONDS: i64 = 86_400;
     match (column.logical_type_ref(), column.converted_type()) {
         (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => Some(1),
         (Some(LogicalType::Timestamp(time)), _) => Some(match time.unit {
@@ -542,12 +584,13 @@ fn units_per_day(column: &ColumnDescriptor) -> Option<i64> {
 /// What the numbers of a column of dates or times are.
 fn time(column: &ColumnDescriptor) -> Option<&'static str> {
     match (column.logical_type_ref(), column.converted_type()) {
-        (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => {
-            Some("dates in the file, read as days since 1970-01-01")
-        }
+        (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => Some("dates in the file"),
+        (Some(LogicalType::Timestamp(time)), _) if time.is_adjusted_to_u_t_c => Some(
+            "times in the file, of which the day counts, in the zone that the file names for the column, otherwise in UTC",
+        ),
         (Some(LogicalType::Timestamp { .. }), _)
         | (_, ConvertedType::TIMESTAMP_MILLIS | ConvertedType::TIMESTAMP_MICROS) => {
-            Some("times in the file, read as its units (ms, us or ns) since 1970-01-01")
+            Some("times in the file, of which the day counts")
         }
         (Some(LogicalType::Time { .. }), _)
         | (_, ConvertedType::TIME_MILLIS | ConvertedType::TIME_MICROS) => {

@@ -36,6 +36,9 @@ pub(super) struct RawArray {
     pub(super) columns: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) scale: Option<f64>,
+    /// Left out where it says nothing: older versions read what they can encode.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(super) zero_based: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

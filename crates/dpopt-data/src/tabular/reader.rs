@@ -110,7 +110,7 @@ pub fn visit_features_from<E: From<TabularError>>(
         let text = match line {
             Line::Text(text) => text,
             // No fields at all: a record of defaults.
-            Line::Overlong => b"",
+            Line::Overlong(_) => b"",
         };
         encoder.encode_line(&layout, text, &mut fields, &mut row);
         let found: Vec<&[u8]> = places
@@ -183,7 +183,7 @@ pub(super) fn visit_fields(
         let text = match line {
             Line::Text(text) => text,
             // No fields at all: a record of defaults.
-            Line::Overlong => b"",
+            Line::Overlong(_) => b"",
         };
         let label = encoder.encode_line(&layout, text, &mut fields, &mut row);
         visit(&layout, &fields, &row, label)?;

@@ -319,6 +319,7 @@ impl Schema {
                 Ok(scale) => Some(ArrayColumns {
                     columns: array.columns,
                     scale,
+                    zero_based: array.zero_based,
                 }),
                 Err((_, problem)) => return fail("array.scale", problem),
             },
@@ -395,6 +396,7 @@ impl From<Schema> for RawSchema {
             array: schema.array().map(|array| RawArray {
                 columns: array.columns,
                 scale: Some(array.scale),
+                zero_based: array.zero_based,
             }),
             share: schema.shares,
         }

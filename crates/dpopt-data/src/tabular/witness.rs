@@ -1,6 +1,10 @@
 //! What the encoder tells whoever watches it.
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use super::line::Fields;
+use crate::formats::lines::{Line, MAX_LINE_BYTES};
 
 /// Where a problem is within a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +35,56 @@ impl Witness for Silent {
     fn note(&mut self, _: Place, _: ProblemKind, _: &[u8]) {}
 }
 
+/// Counts each kind.
+#[derive(Default)]
+pub(super) struct Counts(pub(super) BTreeMap<ProblemKind, u64>);
+
+impl Witness for Counts {
+    fn note(&mut self, _: Place, kind: ProblemKind, _: &[u8]) {
+        *self.0.entry(kind).or_insert(0) += 1;
+    }
+}
+
+/// Notes the problems of a line as a whole. `fields`: those of the line, up to one more than `width`, the fields of the header.
+pub(super) fn note_shape(line: Line<'_>, fields: &Fields, width: usize, seen: &mut impl Witness) {
+    let Line::Text(text) = line else {
+        let what = format!("more than {MAX_LINE_BYTES} bytes");
+        return seen.note(Place::Record, ProblemKind::OverlongLine, what.as_bytes());
+    };
+    let mut note = |kind| seen.note(Place::Record, kind, text);
+    if fields.is_empty() {
+        note(ProblemKind::BlankLine);
+    } else if fields.len() != width && text.starts_with(b"#") {
+        note(ProblemKind::Comment);
+    } else if fields.len() < width {
+        note(ProblemKind::TooFewFields);
+    } else if fields.len() > width {
+        note(ProblemKind::TooManyFields);
+    }
+    if fields.open_quote() {
+        note(ProblemKind::OpenQuote);
+    }
+    if std::str::from_utf8(text).is_err() {
+        note(ProblemKind::InvalidUtf8);
+    }
+}
+
+/// A count of a kind of problem among so many records, in words, with a remedy where there is one.
+pub(super) fn counted(kind: ProblemKind, count: u64, records: u64) -> String {
+    let remedy = match kind {
+        ProblemKind::TooManyFields if count == records => {
+            " (in every record, as where a header leaves out the name of the first column, which shifts all names: in R \
+             `write.csv(.., row.names = FALSE)` does not)"
+        }
+        ProblemKind::OpenQuote => {
+            " (a line feed within a field makes two records of one: replace it by a space before the table is written)"
+        }
+        ProblemKind::InvalidUtf8 => " (`iconv -f latin1 -t utf-8` turns Latin-1 into UTF-8)",
+        _ => "",
+    };
+    format!("{kind}: {count}{remedy}")
+}
+
 /// What a schema does not foresee about a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -51,6 +105,8 @@ pub enum ProblemKind {
     TooManyFields,
     /// A blank line: a record of defaults.
     BlankLine,
+    /// A line that starts with `#` and has another number of fields than the header: it is a record all the same.
+    Comment,
     /// More than [`MAX_LINE_BYTES`](super::MAX_LINE_BYTES): a record of defaults.
     OverlongLine,
     /// A quote is not closed; it ends with the line.
@@ -72,6 +128,7 @@ impl fmt::Display for ProblemKind {
             Self::TooFewFields => "too few fields, defaults used",
             Self::TooManyFields => "too many fields, extra ones ignored",
             Self::BlankLine => "blank line, a record of defaults",
+            Self::Comment => "a comment, read as a record",
             Self::OverlongLine => "line above 1 MiB, a record of defaults",
             Self::OpenQuote => "quote left open, ended with its line",
             Self::InvalidUtf8 => "not UTF-8",

@@ -60,6 +60,9 @@ impl Schema {
             writeln!(out, "\n[array]")?;
             writeln!(out, "columns = {}", array.columns)?;
             writeln!(out, "scale = {:?}", array.scale)?;
+            if array.zero_based {
+                writeln!(out, "zero_based = true")?;
+            }
         }
         for column in self.columns() {
             writeln!(out, "\n[[column]]")?;

@@ -423,3 +423,14 @@ fn rows_that_stay_in_their_file_are_those_read_into_memory() {
         Err(FormatError::Read { .. })
     ));
 }
+
+/// An archive of arrays, and what else is no array, is named with its remedy.
+#[test]
+fn an_archive_of_arrays_is_named() {
+    let error = read_npy_from(&b"PK\x03\x04\x14\0\0\0\0\0rest"[..], "x.npz")
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("numpy.save"), "{error}");
+    let error = read_idx_from(&b"\x93NUMPY\x01\0"[..], "x").err().unwrap();
+    assert!(error.to_string().contains("an NPY file"), "{error}");
+}

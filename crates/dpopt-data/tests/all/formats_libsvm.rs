@@ -1,13 +1,15 @@
 //! LIBSVM: a line gives one row, whatever it holds, and nobody else's.
 
 use dpopt_data::formats::{
-    FormatError, LabelledRows, LibsvmProblem, check_libsvm_from, read_libsvm_from,
+    FirstIndex, Format, FormatError, LabelledRows, LibsvmProblem, check_libsvm_from,
+    read_libsvm_from,
 };
+use dpopt_data::tabular::{ArrayFiles, Schema, draft_warnings, read_rows};
 use dpopt_linalg::{Design, Row};
 use proptest::prelude::*;
 
 fn read(text: &[u8], columns: usize) -> LabelledRows {
-    read_libsvm_from(text, "x.svm", columns).unwrap()
+    read_libsvm_from(text, "x.svm", FirstIndex::One, columns).unwrap()
 }
 
 type Bits = (Vec<(u32, u32)>, u32);
@@ -65,7 +67,6 @@ fn a_line_that_cannot_be_read_is_a_record_that_contributes_nothing() {
         "1 1:",
         "1 :1",
         "1 a:1",
-        "1 0:1",
         "1 -1:1",
         "1 +1:1",
         "1 1.0:1",
@@ -97,7 +98,7 @@ fn a_line_that_cannot_be_read_is_a_record_that_contributes_nothing() {
 #[test]
 fn the_check_lists_what_reading_hides() {
     let text = b"1 1:1\nx 1:1\n1 2:1 1:1\n1 9:1\n1 1:x\n-1 2:2\n";
-    let report = check_libsvm_from(&text[..], "x.svm", 5).unwrap();
+    let report = check_libsvm_from(&text[..], "x.svm", FirstIndex::One, 5).unwrap();
     assert_eq!((report.records, report.largest_index), (6, 9));
     let listed: Vec<_> = report.listed.iter().map(|(k, v)| (*k, v.clone())).collect();
     assert_eq!(
@@ -111,7 +112,7 @@ fn the_check_lists_what_reading_hides() {
     );
     assert!(!report.is_clean() && report.to_string().contains("not private"));
     assert!(
-        check_libsvm_from(&b"1 1:1\n"[..], "x", 1)
+        check_libsvm_from(&b"1 1:1\n"[..], "x", FirstIndex::One, 1)
             .unwrap()
             .is_clean()
     );
@@ -120,7 +121,7 @@ fn the_check_lists_what_reading_hides() {
 #[test]
 fn the_number_of_columns_is_checked() {
     let error = |columns| {
-        read_libsvm_from(&b"1 1:1\n"[..], "x.svm", columns)
+        read_libsvm_from(&b"1 1:1\n"[..], "x.svm", FirstIndex::One, columns)
             .err()
             .unwrap()
     };
@@ -156,4 +157,87 @@ proptest! {
             prop_assert!(first.design.row(i).is_finite());
         }
     }
+}
+
+/// A file that counts from 0, as scikit-learn's `dump_svmlight_file` writes unless it is asked otherwise.
+#[test]
+fn a_file_that_counts_from_0_keeps_its_records() {
+    let text = b"1 0:5 2:7\n-1 1:3\n1 0:2\n";
+    let dense = |first| {
+        let rows = read_libsvm_from(&text[..], "x.svm", first, 3).unwrap();
+        let row = |i: usize| {
+            let Row::Sparse(columns, values) = rows.design.row(i) else {
+                panic!("sparse")
+            };
+            columns
+                .iter()
+                .copied()
+                .zip(values.iter().copied())
+                .collect::<Vec<_>>()
+        };
+        (rows.labels.clone(), [row(0), row(1), row(2)])
+    };
+    let (labels, rows) = dense(FirstIndex::Zero);
+    assert_eq!(labels, [1.0, -1.0, 1.0]);
+    assert_eq!(
+        rows,
+        [vec![(0, 5.0), (2, 7.0)], vec![(1, 3.0)], vec![(0, 2.0)]]
+    );
+    // Where it is not said, the entry is lost and not the record.
+    let (labels, rows) = dense(FirstIndex::One);
+    assert_eq!(labels, [1.0, -1.0, 1.0]);
+    assert_eq!(rows, [vec![(1, 7.0)], vec![(0, 3.0)], vec![]]);
+    let report = check_libsvm_from(&text[..], "x.svm", FirstIndex::One, 3).unwrap();
+    assert_eq!(report.counts[&LibsvmProblem::ZeroIndex], 2);
+    assert!(
+        report
+            .to_string()
+            .contains("`zero_based = true` in [array]")
+    );
+    let report = check_libsvm_from(&text[..], "x.svm", FirstIndex::Zero, 3).unwrap();
+    assert!(report.is_clean(), "{report}");
+    let beyond = check_libsvm_from(&b"1 3:1\n"[..], "x.svm", FirstIndex::Zero, 3).unwrap();
+    assert_eq!(beyond.counts[&LibsvmProblem::BeyondColumns], 1);
+    let spoilt = check_libsvm_from(&b"1 1:1 0:1\n"[..], "x.svm", FirstIndex::Zero, 3).unwrap();
+    assert_eq!(spoilt.counts[&LibsvmProblem::Unsorted], 1);
+}
+
+#[test]
+fn a_draft_says_that_a_file_counts_from_0() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("t.svm");
+    std::fs::write(&path, "1 0:5 2:7\n0 1:3\n".repeat(20)).unwrap();
+    let files = ArrayFiles {
+        format: Format::Libsvm,
+        rows: path.clone(),
+        labels: None,
+    };
+    let draft = files.draft().unwrap();
+    let warning = draft_warnings(&draft).next().unwrap();
+    assert!(
+        warning.starts_with("20 records have an index 0"),
+        "{warning}"
+    );
+    let schema = Schema::from_toml(&draft, "draft").unwrap();
+    let array = schema.array().unwrap();
+    assert_eq!((array.columns, array.zero_based), (3, true));
+    assert_eq!(
+        Schema::from_toml(&schema.to_toml(), "again").unwrap(),
+        schema
+    );
+    assert!(files.check(&schema).unwrap().lines.unwrap().is_clean());
+    let table = files.read(&schema).unwrap();
+    let norm = |i: usize| table.design.row(i).norm_upper();
+    assert!((norm(0) - 74f64.sqrt()).abs() < 1e-6 && (norm(1) - 3.0).abs() < 1e-6);
+    // A file of rows is the same.
+    let out = folder.path().join("t.dpr");
+    files.convert(&schema, &out).unwrap();
+    assert_eq!(read_rows(&out).unwrap().labels, table.labels);
+    // From 1 nothing is said.
+    std::fs::write(&path, "1 1:5 3:7\n0 2:3\n".repeat(20)).unwrap();
+    let draft = files.draft().unwrap();
+    assert!(
+        draft_warnings(&draft).next().is_none() && !draft.contains("zero_based"),
+        "{draft}"
+    );
 }

@@ -1,7 +1,8 @@
 //! What a draft makes of the columns of a table.
 
 use dpopt_data::tabular::{
-    ColumnKind, LabelKind, Schema, TabularError, check_from, draft_schema_from,
+    ColumnKind, LabelKind, ProblemKind, Schema, TabularError, Transform, check_from,
+    draft_schema_from, draft_warnings, read_table_from, ten_of,
 };
 
 /// A table of 60 records with this column and a label of two values.
@@ -252,4 +253,477 @@ fn dates_and_texts_of_too_many_values_are_drafted_or_proposed() {
     );
     let hashed = draft.replace("kind = \"ignore\"", "kind = \"hash\"\nbuckets = 1024");
     assert_eq!(Schema::from_toml(&hashed, "s").unwrap().dim(), 1025);
+}
+
+/// Places of an even sequence in (0, 1), and a normal number of two of them.
+fn uniform(i: usize, step: f64) -> f64 {
+    ((i as f64 + 0.5) * step).fract()
+}
+
+fn normal(i: usize) -> f64 {
+    let (u, v) = (
+        uniform(i, 0.754_877_666_246_693),
+        uniform(i, 0.569_840_290_998_053),
+    );
+    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
+
+/// The draft of a column of so many records, and what it says of the column alone.
+fn of_many(records: usize, name: &str, field: impl Fn(usize) -> String) -> (String, ColumnKind) {
+    let lines = (0..records).map(|i| format!("{},{}\n", field(i), ["no", "yes"][i % 2]));
+    let text = format!("{name},y\n{}", lines.collect::<String>());
+    let draft = draft_schema_from(text.as_bytes(), "t", None).unwrap();
+    let kind = Schema::from_toml(&draft, "draft").unwrap().columns()[0]
+        .kind
+        .clone();
+    (draft, kind)
+}
+
+/// Skewed amounts of many sizes have a logarithm, other skewed numbers a range without their tails, and all others the
+/// whole range: a logarithm of weights at birth, all of one size, would leave a tenth of the range to them.
+#[test]
+fn the_scale_of_a_number_follows_from_its_quantiles() {
+    type Field = fn(usize) -> f64;
+    const WHOLE: [bool; 2] = [true, true];
+    for (what, field, log, whole) in [
+        (
+            "weights at birth",
+            (|i| (3400.0 + 500.0 * normal(i)).round()) as Field,
+            false,
+            WHOLE,
+        ),
+        (
+            "uniform",
+            |i| (5000.0 * uniform(i, 0.618_033_988)).round(),
+            false,
+            WHOLE,
+        ),
+        (
+            "heavy tails on both sides",
+            |i| (1000.0 * normal(i).sinh()).round(),
+            false,
+            WHOLE,
+        ),
+        (
+            "incomes",
+            |i| (50_000.0 * normal(i).exp()).round(),
+            true,
+            WHOLE,
+        ),
+        (
+            "waiting times",
+            |i| -10.0 * uniform(i, 0.618_033_988).ln(),
+            true,
+            WHOLE,
+        ),
+        (
+            "gains, mostly 0",
+            |i| {
+                if i % 10 > 0 {
+                    0.0
+                } else {
+                    (5000.0 * normal(i).exp()).round()
+                }
+            },
+            true,
+            WHOLE,
+        ),
+        (
+            "weights, mostly 0",
+            |i| {
+                if i % 3 > 0 {
+                    0.0
+                } else {
+                    (3400.0 + 500.0 * normal(i)).round()
+                }
+            },
+            false,
+            WHOLE,
+        ),
+        (
+            "somewhat skewed",
+            |i| (50_000.0 * (0.5 * normal(i)).exp()).round(),
+            false,
+            [false, false],
+        ),
+        (
+            "below the unit",
+            |i| 0.001 * normal(i).exp(),
+            false,
+            [false, false],
+        ),
+        (
+            "below 0",
+            |i| -50_000.0 * normal(i).exp(),
+            false,
+            [false, false],
+        ),
+        (
+            "below the unit, mostly 0",
+            |i| {
+                if i % 10 > 3 {
+                    0.0
+                } else {
+                    0.001 * normal(i).exp()
+                }
+            },
+            false,
+            [true, false],
+        ),
+    ] {
+        let (draft, kind) = of_many(4000, "x", |i| field(i).to_string());
+        let ColumnKind::Number(number) = kind else {
+            panic!("{what}: {draft}")
+        };
+        let all = || (0..4000).map(field);
+        let (min, max) = (
+            all().fold(f64::MAX, f64::min),
+            all().fold(f64::MIN, f64::max),
+        );
+        assert_eq!(number.transform == Transform::Log1p, log, "{what}: {draft}");
+        assert_eq!(
+            [number.min == min, number.max == max],
+            whole,
+            "{what}: {draft}"
+        );
+        assert_eq!(
+            draft.contains("# skewed numbers from "),
+            whole != WHOLE,
+            "{what}: {draft}"
+        );
+        // Two in a hundred are left out, and a few that the sample misses.
+        let outside = all().filter(|x| *x < number.min || *x > number.max).count();
+        assert!(outside <= 4000 * 4 / 100, "{what}: {outside}");
+    }
+}
+
+#[test]
+fn codes_and_times_are_no_numbers_to_learn_from() {
+    type Field = fn(usize) -> String;
+    for (name, field, why) in [
+        (
+            "x",
+            (|i| (100_000 + i * 7919 % 900_001).to_string()) as Field,
+            "identifiers?",
+        ),
+        (
+            "zip",
+            |i| (10_000 + i * 7919 % 90_001).to_string(),
+            "codes and no amounts",
+        ),
+        (
+            "ZIPCODE",
+            |i| (10_000 + i * 37 % 2_001).to_string(),
+            "codes and no amounts",
+        ),
+        (
+            "x",
+            |i| format!("{:05}", i * 7919 % 100_003),
+            "codes and no amounts",
+        ),
+        (
+            "seen",
+            |i| (1_600_000_000 + 86_413 * i).to_string(),
+            "seconds since 1970",
+        ),
+        (
+            "seen",
+            |i| format!("{}.5", 1_600_000_000 + 86_413 * (i % 97)),
+            "seconds since 1970",
+        ),
+        (
+            "seen",
+            |i| (1_600_000_000_000 + 86_413_000 * i).to_string(),
+            "milliseconds since 1970",
+        ),
+        (
+            "seen",
+            |i| (1_600_000_000_000_000_000 + 86_413_000_000_000 * i).to_string(),
+            "nanoseconds since 1970",
+        ),
+        (
+            "joined",
+            |i| format!("20{:02}{:02}{:02}", i % 24, 1 + i % 12, 1 + i % 28),
+            "dates without separators",
+        ),
+    ] {
+        let (draft, kind) = of_many(3000, name, field);
+        assert_eq!(kind, ColumnKind::Ignore, "{name}: {draft}");
+        assert!(
+            draft.contains(&format!("kind = \"ignore\" # {why}")),
+            "{name}: {draft}"
+        );
+    }
+    // Few codes are categories.
+    let (draft, kind) = of_many(3000, "zip", |i| (10_115 + i % 20).to_string());
+    assert!(
+        matches!(kind, ColumnKind::Category(of) if of.values.len() == 20),
+        "{draft}"
+    );
+    // Amounts of that size, and amounts of one length that come again, are numbers.
+    for field in [
+        (|i| (400_000_000 + 1_000_003 * i).to_string()) as Field,
+        |i| (100_000 + 250 * (i % 1500)).to_string(),
+    ] {
+        let (draft, kind) = of_many(3000, "x", field);
+        assert!(matches!(kind, ColumnKind::Number(_)), "{draft}");
+    }
+}
+
+/// Numbers and dates that are written in another way are told, with what to write.
+#[test]
+fn a_draft_tells_how_numbers_and_dates_would_be_read() {
+    type Field = fn(usize) -> String;
+    for (field, words) in [
+        (
+            (|i| format!("\"{},{:03}\"", 1 + i % 90, i % 1000)) as Field,
+            "separators of thousands",
+        ),
+        (
+            |i| format!("1'{:03}'{:03}.50", i % 1000, i % 900),
+            "separators of thousands",
+        ),
+        (
+            |i| format!("1.{:03}.{:03}", i % 1000, i % 900),
+            "separators of thousands",
+        ),
+        (
+            |i| format!("\"{},{:02}\"", i % 90, i % 100),
+            "a decimal comma",
+        ),
+        (
+            |i| format!("{:02}/{:02}/2021", 1 + i % 28, 1 + i % 12),
+            "(dd/mm/yyyy?)",
+        ),
+        (
+            |i| format!("{}.{}.2021", 1 + i % 28, 1 + i % 12),
+            "(dd/mm/yyyy?)",
+        ),
+        (
+            |i| {
+                if i % 5 == 0 {
+                    "unknown".to_owned()
+                } else {
+                    (i % 37).to_string()
+                }
+            },
+            "\"unknown\" is there 800 times among numbers",
+        ),
+        (
+            |i| {
+                if i % 20 == 0 {
+                    "-999".to_owned()
+                } else {
+                    (20 + i % 50).to_string()
+                }
+            },
+            "# -999 is there 200 times",
+        ),
+    ] {
+        let (draft, _) = of_many(4000, "x", field);
+        assert!(draft.contains(words), "{words}: {draft}");
+    }
+    // Where a text is among too many numbers to list, they are numbers.
+    let (draft, kind) = of_many(4000, "x", |i| match i % 5 {
+        0 => "unknown".to_owned(),
+        _ => i.to_string(),
+    });
+    assert!(
+        matches!(&kind, ColumnKind::Number(number) if number.missing),
+        "{draft}"
+    );
+    for field in [
+        (|i| (i % 100).to_string()) as Field,
+        |i| (i % 999).to_string(),
+        |i| format!("2021-01-{:02}", 1 + i % 28),
+        |i| format!("v{}", i % 5),
+    ] {
+        let (draft, _) = of_many(4000, "x", field);
+        let notes = draft.split("[[column]]").nth(1).unwrap();
+        for words in ["separators", "comma", "dates", "is there"] {
+            assert!(!notes.contains(words), "{draft}");
+        }
+    }
+}
+
+/// One function counts what is wrong with lines, for the draft and for the check: each warning stands in the report, and no
+/// line of one kind is counted in the one alone.
+#[test]
+fn a_draft_counts_the_lines_that_a_check_counts() {
+    let plain = "a,b,y\n".to_owned() + &"1,2,no\n3,4,yes\n".repeat(30);
+    let lines = |line: &str| plain.clone() + &format!("{line}\n").repeat(3);
+    let long = format!("1,{},no", "9".repeat(1 << 20));
+    for (what, text, kind, count) in [
+        (
+            "R",
+            plain
+                .replace("\n1,", "\n7,1,")
+                .replace("\n3,", "\n8,3,")
+                .into_bytes(),
+            ProblemKind::TooManyFields,
+            60,
+        ),
+        (
+            "line feeds",
+            lines("1,\"two\nlines\",no").into_bytes(),
+            ProblemKind::OpenQuote,
+            3,
+        ),
+        (
+            "long",
+            lines(&long).into_bytes(),
+            ProblemKind::OverlongLine,
+            3,
+        ),
+        (
+            "comments",
+            lines("# a comment").into_bytes(),
+            ProblemKind::Comment,
+            3,
+        ),
+        ("blank", lines("").into_bytes(), ProblemKind::BlankLine, 3),
+        (
+            "Latin-1",
+            [lines("").into_bytes(), b"1,K\xf6ln,no\n".to_vec()].concat(),
+            ProblemKind::InvalidUtf8,
+            1,
+        ),
+    ] {
+        let draft = draft_schema_from(&text[..], "t", Some("y")).unwrap();
+        let report = check_from(&text[..], "t", &Schema::from_toml(&draft, "d").unwrap()).unwrap();
+        assert_eq!(report.count(kind), count, "{what}: {report}");
+        let warnings: Vec<&str> = draft_warnings(&draft).collect();
+        assert!(
+            warnings
+                .iter()
+                .any(|line| line.starts_with(&format!("{kind}: {count}"))),
+            "{what}: {warnings:?}"
+        );
+        let shown = report.to_string();
+        for warning in &warnings {
+            assert!(
+                shown.lines().any(|line| line == *warning),
+                "{what}: {warning}"
+            );
+        }
+        let of_lines = [
+            ProblemKind::TooManyFields,
+            ProblemKind::TooFewFields,
+            ProblemKind::OpenQuote,
+            ProblemKind::OverlongLine,
+            ProblemKind::Comment,
+            ProblemKind::BlankLine,
+            ProblemKind::InvalidUtf8,
+        ];
+        let counted = of_lines
+            .iter()
+            .filter(|kind| report.count(**kind) > 0)
+            .count();
+        assert_eq!(counted, warnings.len(), "{what}: {warnings:?}\n{shown}");
+    }
+    let draft = draft_schema_from(plain.as_bytes(), "t", None).unwrap();
+    assert_eq!(draft_warnings(&draft).count(), 0);
+}
+
+/// R's `write.table` separates by spaces, and leaves the name of the first column out.
+#[test]
+fn a_table_of_r_is_cut_at_spaces() {
+    let text =
+        "\"a\" \"b\" \"y\"\n".to_owned() + &"\"1\" 0.5 2 \"no\"\n\"2\" 1.5 7 \"yes\"\n".repeat(30);
+    let draft = draft_schema_from(text.as_bytes(), "t", Some("y")).unwrap();
+    assert!(draft.contains("\ndelimiter = \" \"\n"), "{draft}");
+    let warning = draft_warnings(&draft).next().unwrap();
+    assert!(
+        warning.contains(": 60 ") && warning.contains("row.names = FALSE"),
+        "{warning}"
+    );
+}
+
+/// What stands in the place of a header is named with its remedy, before a cell is repeated.
+#[test]
+fn first_lines_that_are_no_header_are_named() {
+    let schema = Schema::from_toml(
+        "format = 1\nrow_norm = 1.0\nintercept = 1.0\n[label]\ncolumn = \"a\"\nvalues = [\"no\", \"yes\"]\npositive = \"yes\"\n\
+         default = \"no\"\n[[column]]\nname = \"b\"\nkind = \"ignore\"\n",
+        "s",
+    )
+    .unwrap();
+    let long = format!("a,b\rno,secret\r{}", "yes,1\r".repeat(300_000));
+    for (text, words) in [
+        (&b"a,b\rno,secret\ryes,2\r"[..], "carriage returns"),
+        (long.as_bytes(), "carriage returns"),
+        (b"sep=,\na,b\nno,secret\n", "tail -n +2"),
+        (b"\xef\xbb\xbfSEP=;\na;b\nno;secret\n", "tail -n +2"),
+        (b"# made by secret\na,b\nno,1\n", "comment"),
+        (b"#made\na,b\nno,1\n", "comment"),
+        (b"PK\x03\x04\x14\0\0\0\0\0X.npy,secret", "numpy.save"),
+        (b"a,b\xf6\nno,secret\n", "iconv"),
+        (b"a,\"b\nc\"\nno,secret\n", "quote"),
+        (b"a,b,\nno,1,\n", "ends with a delimiter"),
+    ] {
+        let error = read_table_from(text, "t", &schema)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains(words) && !error.contains("secret"),
+            "{error}"
+        );
+        assert!(error.len() < 400, "{error}");
+    }
+    for header in ["#a,b", "a,b\r", "\"a\",\"b\""] {
+        let text = format!("{header}\nno,1\n");
+        let renamed = schema.to_toml().replace(
+            "\"a\"",
+            if header.starts_with('#') {
+                "\"#a\""
+            } else {
+                "\"a\""
+            },
+        );
+        let schema = Schema::from_toml(&renamed, "s").unwrap();
+        assert!(
+            read_table_from(text.as_bytes(), "t", &schema).is_ok(),
+            "{header}"
+        );
+    }
+    // A draft of a header that ends with a delimiter: the label is the last column that has a name.
+    let text = "x,y,\n".to_owned() + &"1,no,\n2,yes,\n".repeat(20);
+    let draft = draft_schema_from(text.as_bytes(), "t", None).unwrap();
+    let schema = Schema::from_toml(&draft, "d").unwrap();
+    assert_eq!(schema.label().column, "y");
+    assert!(
+        draft.contains("the header ends with a delimiter"),
+        "{draft}"
+    );
+}
+
+/// Messages do not grow with a table.
+#[test]
+fn messages_list_ten_names_and_a_count() {
+    let names: Vec<String> = (0..20_000).map(|i| format!("column {i}")).collect();
+    let columns = || names.clone();
+    let path = || "t".to_owned();
+    for error in [
+        TabularError::MissingColumns {
+            path: path(),
+            columns: columns(),
+        },
+        TabularError::UnlistedColumns {
+            path: path(),
+            columns: columns(),
+        },
+    ] {
+        let text = error.to_string();
+        assert!(text.len() < 400, "{text}");
+        assert!(text.contains("column 9 and 19990 more"), "{text}");
+    }
+    let long = vec!["n".repeat(100_000)];
+    let text = TabularError::MissingColumns {
+        path: path(),
+        columns: long,
+    }
+    .to_string();
+    assert!(text.len() < 200, "{text}");
+    assert_eq!(ten_of(&["a", ""]), "a, \"\"");
 }
