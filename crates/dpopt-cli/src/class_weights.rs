@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use dpopt::data::tabular::Label;
+use dpopt::data::tabular::{Label, ten_of};
 use dpopt::oracle::{ClassWeights, Constants};
 
 use crate::error::CliError;
@@ -57,16 +57,10 @@ impl ClassWeightsArg {
         for text in &self.class_weights {
             for (value, weight) in pairs(text, values)? {
                 if !values.contains(&value) {
-                    let known: Vec<String> =
-                        values.iter().take(10).map(|v| format!("{v:?}")).collect();
+                    let known: Vec<String> = values.iter().map(|v| format!("{v:?}")).collect();
                     let problem = format!(
-                        "the label {column:?} has no value {value:?}; it has {}{}",
-                        known.join(", "),
-                        if values.len() > known.len() {
-                            ", ..."
-                        } else {
-                            ""
-                        }
+                        "the label {column:?} has no value {value:?}; it has {}",
+                        ten_of(&known)
                     );
                     return Err(CliError::flag(FLAG, problem));
                 }

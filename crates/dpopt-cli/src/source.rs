@@ -4,7 +4,7 @@ use std::path::Path;
 
 use dpopt::data::tabular::{
     ColumnKind, EncodedTable, Groups, LabelKind, Schema, TabularError, read_grouped_from,
-    read_table_from,
+    read_table_from, ten_of,
 };
 use dpopt::oracle::{ExamplesOnDisk, PublicData};
 
@@ -170,7 +170,7 @@ impl Source {
                         Some(_) => format!(
                             "the type of the label of {name} can't hold each of the schema's values {}: no record is of those that it \
                              can't, and what is none of the others counts as {default:?}",
-                            apart.join(", ")
+                            ten_of(&apart)
                         ),
                     }
                 }

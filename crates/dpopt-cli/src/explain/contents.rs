@@ -1,6 +1,6 @@
 //! What there is to say of a model, section by section.
 
-use dpopt::data::tabular::{ColumnKind, LabelKind, Number, Schema, date_of_day};
+use dpopt::data::tabular::{ColumnKind, LabelKind, Number, Schema, date_of_day, ten_of};
 
 use super::document::{Block, Document, Section};
 use crate::attack::{AttackTable, GROUPS, Grounds};
@@ -9,9 +9,6 @@ use crate::order;
 use crate::report::{Assumed, assumptions, neighbours, without};
 use crate::second_order::SecondOrder;
 use crate::statement::{rounded_up, scientific};
-
-/// Values of a column that are named; a list of more is counted.
-const NAMED: usize = 12;
 
 /// Everything that the file of a model tells a reader who decides whether it may be given away.
 pub(super) fn document(model: &Model) -> Document {
@@ -254,17 +251,8 @@ fn numeric(what: &str, of: &Number, shown: impl Fn(f64) -> String) -> String {
 }
 
 fn values(all: &[String]) -> String {
-    let named: Vec<String> = all
-        .iter()
-        .take(NAMED)
-        .map(|value| format!("{value:?}"))
-        .collect();
-    let more = all.len() - named.len();
-    let more = match more {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("one of {}{more}", named.join(", "))
+    let named: Vec<String> = all.iter().map(|value| format!("{value:?}")).collect();
+    format!("one of {}", ten_of(&named))
 }
 
 fn unprotected(model: &Model) -> Vec<Block> {

@@ -263,3 +263,80 @@ fn a_parquet_table_is_drafted_checked_trained_on_and_scored() {
         &["broken.parquet", "Parquet"],
     );
 }
+
+/// What is wrong with the lines of a file is told by the draft, on standard error, and by a check, in the same words.
+#[test]
+fn a_draft_tells_on_standard_error_what_a_check_counts() {
+    let place = Place::new();
+    let table = place.read("t.csv");
+    let r = table.replace('\n', "\n7,");
+    let r = r.strip_suffix("7,").unwrap();
+    for (name, text) in [
+        ("r.csv", r.as_bytes().to_vec()),
+        ("latin.csv", [table.as_bytes(), b"1,K\xf6ln,no\n"].concat()),
+        (
+            "feeds.csv",
+            format!("{table}1,\"two\nlines\",no\n").into_bytes(),
+        ),
+        ("comment.csv", format!("{table}# the end\n").into_bytes()),
+    ] {
+        put(&place, name, &text);
+        let output = place.run(&format!("schema {name} --label y"));
+        let said = stderr(&output);
+        place.put("d.toml", &String::from_utf8(output.stdout).unwrap());
+        let report = place.ok(&format!("check {name} --schema d.toml"));
+        let warnings: Vec<&str> = said
+            .lines()
+            .filter_map(|line| line.strip_prefix("warning: "))
+            .filter(|line| !line.contains("this draft"))
+            .collect();
+        assert!(!warnings.is_empty(), "{name}: {said}");
+        for warning in warnings {
+            assert!(
+                report.lines().any(|line| line == warning),
+                "{name}: {warning}\n{report}"
+            );
+        }
+    }
+}
+
+/// Indices from 0, as scikit-learn writes them: no record and no column is lost between the draft and the predictions.
+#[test]
+fn sparse_rows_that_count_from_0_are_drafted_trained_on_and_predicted() {
+    let place = place();
+    let shifted: String = place
+        .read("t.svm")
+        .lines()
+        .map(|line| {
+            let mut words = line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+            for word in &mut words[1..] {
+                let (index, value) = word.split_once(':').unwrap();
+                *word = format!("{}:{value}", index.parse::<u32>().unwrap() - 1);
+            }
+            words.join(" ") + "\n"
+        })
+        .collect();
+    place.put("z.svm", &shifted);
+    let output = place.run("schema z.svm");
+    assert!(
+        stderr(&output).contains("300 records have an index 0"),
+        "{}",
+        stderr(&output)
+    );
+    place.put("z.toml", &String::from_utf8(output.stdout).unwrap());
+    place.put("o.toml", &place.ok("schema t.svm"));
+    let weights = |file: &str, schema: &str, out: &str| {
+        place.ok(&format!(
+            "train --data {file} --schema {schema} --accept-draft --quiet --epsilon 100 --out {out}"
+        ));
+        let predicted = place.ok(&format!("predict --model {out}/model.json --data {file}"));
+        (
+            place.json(&format!("{out}/model.json"))["schema"]["array"]["columns"].clone(),
+            predicted.lines().count(),
+        )
+    };
+    assert_eq!(
+        weights("z.svm", "z.toml", "oz"),
+        weights("t.svm", "o.toml", "ot")
+    );
+}

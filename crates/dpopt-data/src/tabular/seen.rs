@@ -376,7 +376,9 @@ impl Seen {
     /// Whether a number is as far from the others, or farther, as half of their range.
     fn is_far(&self, x: f64) -> bool {
         let others = self.sample.iter().filter(|other| **other != x);
-        let (min, max) = others.fold((f64::MAX, f64::MIN), |(min, max), y| (min.min(*y), max.max(*y)));
+        let (min, max) = others.fold((f64::MAX, f64::MIN), |(min, max), y| {
+            (min.min(*y), max.max(*y))
+        });
         min <= max && (x - max).max(min - x) >= 0.5 * (max - min)
     }
 

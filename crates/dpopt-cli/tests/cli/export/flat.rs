@@ -1,4 +1,4 @@
-//! The ten lines of `docs/paperwork.md` that read a flat file, in another language.
+//! The rules and the lines of `docs/paperwork.md` that read a flat file, in another language.
 
 use serde_json::Value;
 
@@ -8,32 +8,37 @@ fn number(of: &Value, key: &str) -> f64 {
 
 /// The encoded row of a record of the columns x and c.
 pub(super) fn row(json: &Value, fields: &[String]) -> Vec<f64> {
-    let text = |feature: &Value| match feature["column"].as_str().unwrap() {
-        "x" => fields.first(),
-        _ => fields.get(1),
+    let text = |feature: &Value| {
+        let field = match feature["column"].as_str()? {
+            "x" => fields.first(),
+            _ => fields.get(1),
+        };
+        Some(field?.trim_matches([' ', '\t', '\n', '\u{c}', '\r']))
     };
     encoded(json, |feature| {
         let scale = number(feature, "scale");
-        let found = text_or(feature, &text);
+        let found = text(feature);
         let on = |yes: bool| if yes { scale } else { 0.0 };
         match feature["kind"].as_str().unwrap() {
             "constant" => scale,
-            "category" => on(found.is_some_and(|text| feature["value"] == text.as_str())),
+            "category" => on(found.is_some_and(|text| feature["value"] == text)),
             "other" => {
                 let values = feature["values"].as_array().unwrap();
-                on(!found.is_some_and(|text| values.iter().any(|value| value == text.as_str())))
+                on(!found.is_some_and(|text| values.iter().any(|value| value == text)))
             }
             "hash" => {
-                let text = found.map_or("", String::as_str);
                 let buckets = feature["buckets"].as_u64().unwrap();
-                on(bucket(text, buckets) == feature["bucket"].as_u64().unwrap())
+                let bucket = bucket(found.unwrap_or_default(), buckets);
+                on(bucket == feature["bucket"].as_u64().unwrap())
             }
             kind => {
                 let given = match feature["date"] == true {
-                    true => found.and_then(|text| days(text)),
-                    false => found.and_then(|text| text.parse::<f64>().ok()),
+                    true => found.and_then(days),
+                    false => found
+                        .filter(|text| is_number(text))
+                        .map(|text| text.parse().unwrap()),
                 };
-                let given = given.filter(|x| x.is_finite());
+                let given = given.filter(|x: &f64| x.is_finite());
                 if kind == "missing" {
                     return on(given.is_none());
                 }
@@ -63,6 +68,22 @@ pub(super) fn row(json: &Value, fields: &[String]) -> Vec<f64> {
     })
 }
 
+/// A sign or none; digits with a point before, among or behind them or none; an exponent or none.
+fn is_number(text: &str) -> bool {
+    let signed = |text: &str| text.strip_prefix(['+', '-']).unwrap_or(text).to_owned();
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = signed(text);
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(signed(exponent))),
+        None => (&*text, None),
+    };
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let some = !whole.is_empty() || !part.is_empty();
+    some && digits(whole)
+        && digits(part)
+        && exponent.is_none_or(|exponent| !exponent.is_empty() && digits(&exponent))
+}
+
 /// FNV-1a, mixed, as `docs/tabular.md` writes it.
 fn bucket(text: &str, buckets: u64) -> u64 {
     let step = |h: u64, byte: u8| (h ^ u64::from(byte)).wrapping_mul(1_099_511_628_211);
@@ -73,33 +94,29 @@ fn bucket(text: &str, buckets: u64) -> u64 {
 
 /// Days since 1970-01-01, counted year by year and month by month.
 fn days(text: &str) -> Option<f64> {
-    let date = text.get(..10)?.replace('/', "-");
-    let rest = text.get(10..)?;
-    let numbers: Vec<i64> = date
-        .split('-')
-        .map(|n| n.parse().ok())
-        .collect::<Option<_>>()?;
-    let [year, month, day] = numbers[..] else {
-        return None;
+    let bytes = text.as_bytes();
+    // Digits where the form has a 0, and elsewhere what it has.
+    let fits = |form: &[u8]| {
+        bytes.len() >= form.len()
+            && form.iter().zip(bytes).all(|(form, byte)| match form {
+                b'0' => byte.is_ascii_digit(),
+                b'T' => matches!(byte, b'T' | b't' | b' '),
+                other => other == byte,
+            })
     };
-    if !rest.is_empty() && !rest.starts_with(['T', ' ']) {
+    if !fits(b"0000-00-00") && !fits(b"0000/00/00") {
         return None;
     }
+    let timed = fits(b"0000-00-00T00:00") || fits(b"0000/00/00T00:00");
+    let more = |byte: &u8| byte.is_ascii_digit() || b":.+-Z".contains(byte);
+    if bytes.len() > 10 && !(timed && bytes[16..].iter().all(more)) {
+        return None;
+    }
+    let part = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
+    let (year, month, day) = (part(0..4)?, part(5..7)?, part(8..10)?);
     let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let months = [
-        31,
-        28 + i64::from(leap(year)),
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-        31,
-    ];
+    let february = 28 + i64::from(leap(year));
+    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let length = *months.get(usize::try_from(month - 1).ok()?)?;
     if !(1..=length).contains(&day) {
         return None;
@@ -112,13 +129,6 @@ fn days(text: &str) -> Option<f64> {
     };
     let before: i64 = months.iter().take(usize::try_from(month - 1).ok()?).sum();
     Some((whole + before + day - 1) as f64)
-}
-
-fn text_or<'a>(
-    feature: &Value,
-    text: &impl Fn(&Value) -> Option<&'a String>,
-) -> Option<&'a String> {
-    feature["column"].as_str().and_then(|_| text(feature))
 }
 
 /// The encoded row of a record of an array.

@@ -22,19 +22,88 @@ const HOSTILE: [&str; 8] = [
     "1e400,c,yes",
 ];
 
-/// Dates, days that there are not, and texts that are none.
-const DATES: [&str; 10] = [
+/// Texts that look like numbers, and some that are.
+const NUMBERS: [&str; 26] = [
+    "1_000",
+    " 4.5 ",
+    "\t4.5",
+    "\u{a0}4.5",
+    "\u{b}4.5",
+    "+4.5",
+    "4.",
+    ".5",
+    "4.5e0",
+    "45E-1",
+    "4,5",
+    "0x10",
+    "-1e400",
+    "inf",
+    "Infinity",
+    "-nan",
+    "-0",
+    "\u{661}",
+    "\u{ff14}",
+    "4.5f",
+    "1e",
+    ".",
+    "e5",
+    "5 000",
+    "1e-400",
+    "4.5\u{c}",
+];
+
+/// Texts that look like values of a category or dates, and some that are.
+const TEXTS: [&str; 41] = [
+    " a ",
+    "a b",
+    "a  b",
+    "A",
+    "a\u{a0}",
+    "\u{a0}a",
+    "\ta",
+    "a\u{b}",
+    "\"a\"",
+    "a,b",
+    "'a'",
+    "z",
+    "\u{e9}",
     "1990-01-01",
     "2030-01-01",
     "2024-02-29",
+    " 2024-02-29 ",
     "2023-02-29",
     "1969/12/31",
+    "2024-02/29",
+    "20240229",
+    "2024-W09-4",
+    "2024-060",
+    "2024-2-9",
     "2035-07-01T10:00:00Z",
     "2001-09-09 01:46",
-    "tomorrow",
-    "",
+    "2001-09-09t01:46:40.5+05:30",
+    "2001-09-09T",
+    "2001-09-09T1:46",
+    "2001-09-09 1:46 PM",
+    "2001-09-09T01:46 PM",
+    "2001-09-09x",
+    "2001-09-09T01h46",
+    "0000-02-29",
+    "0000-01-01",
+    "9999-12-31",
     "2000-13-01",
+    "2000-00-10",
+    "29/02/2024",
+    "\u{ff12}000-01-01",
+    "tomorrow",
 ];
+
+/// Their lines: each number beside an ordinary text, and each text beside an ordinary number.
+fn odd() -> Vec<String> {
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let numbers = NUMBERS.iter().map(|x| format!("{},a,no", quoted(x)));
+    let texts = TEXTS.iter().map(|c| format!("3,{},no", quoted(c)));
+    numbers.chain(texts).collect()
+}
 
 /// A folder with a model in `o` and records in `new.csv` or `new.svm`; whose predictions are these.
 fn trained(schema: &[(&str, &str)], label: Option<&str>, flags: &str) -> Place {
@@ -64,6 +133,7 @@ fn trained(schema: &[(&str, &str)], label: Option<&str>, flags: &str) -> Place {
     place.put("t.csv", &table(&lines));
     lines.truncate(40);
     lines.extend(HOSTILE.map(str::to_owned));
+    lines.extend(odd());
     place.put("new.csv", &table(&lines));
     place.ok(&format!(
         "train t.csv --schema s.toml --epsilon 50 --delta 1e-5 --max-steps 20 --quiet --out o {flags}"
@@ -134,10 +204,9 @@ fn models() -> Vec<(String, Place)> {
     let hashed = [(CATEGORY, "kind = \"hash\"\nbuckets = 16")];
     all.push(("hash".to_owned(), trained(&hashed, None, "")));
     let date = "kind = \"date\"\nmin = \"1990-01-01\"\nmax = \"2030-01-01\"\ndefault = \"2000-02-29\"\nmissing = true";
-    let dated = trained(&[(CATEGORY, date)], None, "");
-    let lines: Vec<String> = DATES.iter().map(|date| format!("3,{date},no")).collect();
-    dated.put("new.csv", &table(&lines));
-    all.push(("date".to_owned(), dated));
+    all.push(("date".to_owned(), trained(&[(CATEGORY, date)], None, "")));
+    let spaced = [("values = [\"a\", \"b\"]", "values = [\"\", \"a b\", \"a\"]")];
+    all.push(("values with spaces".to_owned(), trained(&spaced, None, "")));
     for activation in ["relu", "tanh", "sigmoid", "softplus", "silu"] {
         let flags = format!("--hidden 4 --activation {activation} --solver noisy-gd");
         all.push((activation.to_owned(), trained(&[], None, &flags)));
@@ -235,11 +304,13 @@ fn exports_say_what_predict_says() {
     for (name, place) in models() {
         let (json, onnx) = exported(&place);
         let text = place.read("new.csv");
-        let rows: Vec<Vec<f64>> = text
-            .lines()
-            .skip(1)
-            .map(|line| flat::row(&json, &fields(line)))
-            .collect();
+        let records: Vec<Vec<String>> = text.lines().skip(1).map(fields).collect();
+        let rows: Vec<Vec<f64>> = records.iter().map(|of| flat::row(&json, of)).collect();
+        if let Some(of_page) = rows_of_the_page(&place, &records) {
+            for ((found, wanted), record) in of_page.iter().zip(&rows).zip(&records) {
+                near(found, wanted, 1e-6, &format!("{name}, {record:?}"));
+            }
+        }
         check(&name, &json, &onnx, &rows, &predicted(&place, "new.csv"));
     }
     let place = factor();
@@ -280,11 +351,44 @@ fn check(name: &str, json: &Value, onnx: &[u8], rows: &[Vec<f64>], wanted: &[(Ve
     );
 }
 
-/// The fields of the lines above.
+/// The fields of the lines above, with their white space.
 fn fields(line: &str) -> Vec<String> {
-    line.split(',')
-        .map(|cell| cell.trim().trim_matches('"').to_owned())
+    let mut quoted = false;
+    let cells = line.split(|c| {
+        quoted ^= c == '"';
+        c == ',' && !quoted
+    });
+    cells
+        .map(|cell| match cell.trim().strip_prefix('"') {
+            Some(rest) => rest.strip_suffix('"').unwrap().replace("\"\"", "\""),
+            None => cell.to_owned(),
+        })
         .collect()
+}
+
+/// What the lines of the page make of the records of `flat.json`; nothing without a `python3`.
+fn rows_of_the_page(place: &Place, records: &[Vec<String>]) -> Option<Vec<Vec<f64>>> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/paperwork.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, rest) = page.split_once("```python\n").unwrap();
+    let (lines, _) = rest.split_once("```").unwrap();
+    let dictionaries = records.iter().map(|record| {
+        let named = ["x", "c"].into_iter().zip(record);
+        named.collect::<std::collections::BTreeMap<_, _>>()
+    });
+    let texts = serde_json::to_string(&dictionaries.collect::<Vec<_>>()).unwrap();
+    std::fs::write(place.path("records.json"), texts).unwrap();
+    let script = format!(
+        "{lines}\nprint(json.dumps([row(r) for r in json.load(open('records.json', encoding='utf-8'))]))\n"
+    );
+    let python = std::process::Command::new("python3")
+        .current_dir(place.root())
+        .args(["-c", &script])
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&python.stderr);
+    assert!(python.status.success(), "{said}");
+    Some(serde_json::from_slice(&python.stdout).unwrap())
 }
 
 /// Nothing is replaced unasked.
