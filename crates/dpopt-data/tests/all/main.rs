@@ -8,6 +8,7 @@ mod tabular_drafts;
 mod tabular_editors;
 mod tabular_frame;
 mod tabular_kinds;
+mod tabular_lines;
 mod tabular_numbers;
 mod tabular_parquet;
 mod tabular_schema;
