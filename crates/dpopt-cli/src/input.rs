@@ -290,16 +290,13 @@ impl Input {
         }))
     }
 
-    /// Whether the type of the labels can hold the value that the schema tells apart from its default, or a number where they are some. Reads no record.
-    pub(crate) fn can_hold_the_label(&self, schema: &Schema) -> Result<bool, CliError> {
-        Ok(match self.format {
-            #[cfg(feature = "parquet")]
-            Format::Parquet => {
-                dpopt::data::tabular::parquet_can_hold_the_label(&self.path, schema)?
-            }
+    /// Whether the labels of an array can be the values that the schema tells apart from its
+    /// default. Reads no record. Types of tables that can't are refused by their readers.
+    pub(crate) fn can_hold_the_label(&self, schema: &Schema) -> bool {
+        match self.format {
             Format::Npy | Format::Idx | Format::Libsvm => self.arrays().can_hold_the_label(schema),
             _ => true,
-        })
+        }
     }
 
     /// A first schema. Not private.

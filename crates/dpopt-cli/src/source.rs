@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use dpopt::data::tabular::{
-    ColumnKind, EncodedTable, Groups, LabelKind, Schema, TabularError, read_grouped_from,
-    read_table_from, ten_of,
+    ColumnKind, EncodedTable, Groups, Schema, TabularError, read_grouped_from, read_table_from,
+    ten_of,
 };
 use dpopt::oracle::{ExamplesOnDisk, PublicData};
 
@@ -151,29 +151,21 @@ impl Source {
         let mut out = Vec::new();
         let label = self.schema.label();
         if let Some(data) = &self.data
-            && !data.can_hold_the_label(&self.schema)?
+            && !data.can_hold_the_label(&self.schema)
         {
             let name = data.name();
-            out.push(match &label.kind {
-                LabelKind::Number(range) => format!(
-                    "the type of the label of {name} can't hold a number, so every record counts as {}",
-                    range.default
+            let apart: Vec<String> = label.told_apart().map(|v| format!("{v:?}")).collect();
+            let default = label.default_value().unwrap_or_default();
+            out.push(match label.several() {
+                None => format!(
+                    "the type of the label of {name} can't hold the schema's value {}, so every record counts as {default:?}",
+                    apart.concat()
                 ),
-                _ => {
-                    let apart: Vec<String> = label.told_apart().map(|v| format!("{v:?}")).collect();
-                    let default = label.default_value().unwrap_or_default();
-                    match label.several() {
-                        None => format!(
-                            "the type of the label of {name} can't hold the schema's value {}, so every record counts as {default:?}",
-                            apart.concat()
-                        ),
-                        Some(_) => format!(
-                            "the type of the label of {name} can't hold each of the schema's values {}: no record is of those that it \
-                             can't, and what is none of the others counts as {default:?}",
-                            ten_of(&apart)
-                        ),
-                    }
-                }
+                Some(_) => format!(
+                    "the type of the label of {name} can't hold each of the schema's values {}: no record is of those that it can't, and \
+                     what is none of the others counts as {default:?}",
+                    ten_of(&apart)
+                ),
             });
         }
         let Some(test) = &self.test else {

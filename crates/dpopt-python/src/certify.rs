@@ -3,18 +3,20 @@
 use std::mem::discriminant;
 use std::num::NonZeroUsize;
 
-use dpopt::certify::{Interval, SecondOrderPlan, SecondOrderTargets};
+use dpopt::certify::{Interval, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets};
 use dpopt::nonconvex::PublicFacts;
-use dpopt::oracle::{Glm, PrivateMean};
-use dpopt::privacy::ClipNorm;
+use dpopt::oracle::{
+    Examples, Glm, PrivateData, PrivateMean, TwiceDifferentiable, Weighted,
+};
 use dpopt::privacy::accounting::gdp;
+use dpopt::privacy::{ClipNorm, Curator, Event, Refused};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 
 use crate::accounting::{PyEvent, adjacency_of, delta_of, epsilon_of};
 use crate::errors::{self, user};
 use crate::table::Table;
-use crate::train::{Ledger, paid_by};
+use crate::train::{Ledger, class_weights, paid_by};
 
 /// What is certified, and on which public facts.
 #[derive(FromPyObject)]
@@ -24,6 +26,9 @@ pub(crate) struct Wanted {
     row_norm: f64,
     /// Labels are cut there.
     label_bound: Option<f64>,
+    #[pyo3(default)]
+    /// Factors of the losses of a negative and of a positive, if the model was trained with some.
+    class_weights: Option<Vec<f64>>,
     /// Public number of records: required under add-remove.
     records: Option<u64>,
     epsilon: f64,
@@ -80,7 +85,9 @@ pub(crate) fn certify(
     if let Some(bound) = wanted.label_bound {
         data = data.with_label_bound(ClipNorm::new(bound).map_err(errors::unit)?);
     }
+    let weights = class_weights(wanted.class_weights.as_deref())?;
     let constants = loss.constants_within(data.row_norm(), wanted.label_bound);
+    let constants = weights.as_ref().map_or(constants, |of| of.constants(constants));
     let (records, dim) = (data.public_records(), point.len());
     let facts = PublicFacts::glm(records, dim, adjacency, data.row_norm(), constants);
     let facts = facts.map_err(errors::no_plan)?;
@@ -105,13 +112,10 @@ pub(crate) fn certify(
     curator.reserve(&plan.spend()).map_err(errors::refused)?;
     let guarantee = curator.guarantee(delta).map_err(errors::refused)?;
     let threads = crate::train::threads(threads);
-    let (found, settled) = py.detach(|| {
-        let mean = PrivateMean::new(&data, loss, curator);
-        let mut mean = mean.map_err(errors::data)?.with_threads(threads);
-        let found = plan.release(&mut mean, &point);
-        let settled = mean.curator_mut().settle();
-        let found = found.map_err(errors::certificate)?;
-        Ok::<_, PyErr>((found, settled))
+    let on = (&plan, &data, curator, threads, &point[..]);
+    let (found, settled) = py.detach(|| match weights {
+        Some(weights) => release(Weighted::new(loss, weights), on),
+        None => release(loss, on),
     })?;
     let ends = |of: Interval| (of.low, of.high);
     Ok(Certified {
@@ -124,4 +128,19 @@ pub(crate) fn certify(
         // It is paid: what was found is not lost with it.
         unsettled: settled.err().map(|error| errors::chain(&error)),
     })
+}
+
+/// A plan, the records, who pays, how many threads there are, and the point.
+type On<'a> = (&'a SecondOrderPlan, &'a PrivateData, Curator, NonZeroUsize, &'a [f64]);
+
+/// What is released, and whether the ledger knows that it is done.
+fn release<L: TwiceDifferentiable<Records = Examples>>(
+    loss: L,
+    (plan, data, curator, threads, point): On<'_>,
+) -> PyResult<(SecondOrderCertificate, Result<Event, Refused>)> {
+    let mean = PrivateMean::new(data, loss, curator).map_err(errors::data)?;
+    let mut mean = mean.with_threads(threads);
+    let found = plan.release(&mut mean, point);
+    let settled = mean.curator_mut().settle();
+    Ok((found.map_err(errors::certificate)?, settled))
 }

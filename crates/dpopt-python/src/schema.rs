@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use dpopt::data::tabular::{
-    CheckReport, ColumnKind, EncodedTable, LabelKind, ProblemKind, Schema, TabularError, Values,
-    check, check_parquet, encode_frame, read_features, read_parquet, read_parquet_features,
+    CheckReport, ColumnKind, EncodedTable, LabelKind, ProblemKind, Schema, TabularError, ValueType,
+    Values, check, check_parquet, encode_frame, read_features, read_parquet, read_parquet_features,
     read_rows, read_table, schema_of_rows,
 };
 use dpopt::linalg::{Design, RowFile};
@@ -129,7 +129,21 @@ pub(crate) enum Cells<'py> {
     Integers(PyReadonlyArray1<'py, i64>),
     Unsigned(PyReadonlyArray1<'py, u64>),
     Truths(PyReadonlyArray1<'py, bool>),
-    Texts(Vec<Option<PyBackedBytes>>),
+    /// Texts of values of one type, by its letter.
+    Typed((char, Vec<Option<PyBackedBytes>>)),
+    /// Texts, and before them the letters of their types.
+    Objects((PyBackedBytes, Vec<Option<PyBackedBytes>>)),
+}
+
+/// By the letter that `_values.py` gives it.
+fn type_of(letter: u8) -> ValueType {
+    match letter {
+        b'b' => ValueType::Truth,
+        b'i' => ValueType::Whole,
+        b'f' => ValueType::Real,
+        b'M' => ValueType::Date,
+        _ => ValueType::Text,
+    }
 }
 
 impl Cells<'_> {
@@ -141,9 +155,15 @@ impl Cells<'_> {
             Self::Integers(of) => Values::Integers(of.as_slice().map_err(|_| strided())?),
             Self::Unsigned(of) => Values::Unsigned(of.as_slice().map_err(|_| strided())?),
             Self::Truths(of) => Values::Truths(of.as_slice().map_err(|_| strided())?),
-            Self::Texts(of) => {
+            Self::Typed((letter, of)) => {
                 let texts = of.iter().map(|text| text.as_ref().map(|text| &text[..]));
-                Values::Texts(texts.collect())
+                let letter = u8::try_from(*letter).unwrap_or_default();
+                Values::Typed(type_of(letter), texts.collect())
+            }
+            Self::Objects((letters, of)) => {
+                let each = letters.iter().zip(of);
+                let each = each.map(|(letter, text)| Some((type_of(*letter), &text.as_ref()?[..])));
+                Values::Objects(each.collect())
             }
         })
     }

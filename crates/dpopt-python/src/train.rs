@@ -10,7 +10,9 @@ use dpopt::nonconvex::{
     Budget, Choice, ExtraFacts, GlmRun, Limits, Observer, Outcome, Plan, PublicFacts, Release,
     RunError, SOLVERS, Solver, Stop, TypicalConstants, auto, solver,
 };
-use dpopt::oracle::{Activation, Constants, Convexity, Glm, Head, Mlp, PrivateData, Softmax};
+use dpopt::oracle::{
+    Activation, ClassWeights, Constants, Convexity, Glm, Head, Mlp, PrivateData, Softmax,
+};
 use dpopt::privacy::ledger::RunNote;
 use dpopt::privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, FilterKind, Ledger as Book};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
@@ -37,6 +39,10 @@ pub(crate) struct Task {
     row_norm: f64,
     /// Labels are cut there.
     label_bound: Option<f64>,
+    #[pyo3(default)]
+    /// Factors of the losses of records: of the negative and the positive class, or of each of
+    /// several; none: all count alike.
+    class_weights: Option<Vec<f64>>,
     /// Public number of records: required under add-remove, and of a plan without records.
     records: Option<u64>,
     epsilon: f64,
@@ -124,12 +130,16 @@ impl Model {
     }
 
     /// What planners without a bound take for units.
-    fn typical(&self, row_norm: f64) -> Option<TypicalConstants> {
+    fn typical(
+        &self,
+        row_norm: f64,
+        weighted: impl Fn(Constants) -> Constants,
+    ) -> Option<TypicalConstants> {
         let Model::Perceptron(mlp, head) = self else {
             return None;
         };
         let row_norm = mlp.typical_slope(row_norm);
-        let constants = head.constants(row_norm, None);
+        let constants = weighted(head.constants(row_norm, None));
         Some(TypicalConstants {
             lipschitz: constants.lipschitz,
             smoothness: constants.smoothness,
@@ -175,6 +185,19 @@ struct Checked {
     max_steps: Option<u64>,
     row_norm: ClipNorm,
     label_bound: Option<ClipNorm>,
+    weights: Option<ClassWeights>,
+}
+
+/// Public factors by labels: of two classes by their sign.
+pub(crate) fn class_weights(factors: Option<&[f64]>) -> PyResult<Option<ClassWeights>> {
+    let Some(factors) = factors else {
+        return Ok(None);
+    };
+    let weights = match *factors {
+        [negative, positive] => ClassWeights::of_signs(negative, positive),
+        _ => ClassWeights::of_classes(factors.to_vec()),
+    };
+    weights.map(Some).map_err(user)
 }
 
 impl Task {
@@ -184,7 +207,9 @@ impl Task {
         let bound = self.label_bound.map(ClipNorm::new);
         let label_bound = bound.transpose().map_err(errors::unit)?;
         let model = Model::of(self, inputs)?;
-        let constants = model.constants(self.row_norm, self.label_bound);
+        let weights = class_weights(self.class_weights.as_deref())?;
+        let weighted = |of: Constants| weights.as_ref().map_or(of, |weights| weights.constants(of));
+        let constants = weighted(model.constants(self.row_norm, self.label_bound));
         let facts = PublicFacts {
             records,
             dim: model.dim(inputs),
@@ -201,7 +226,7 @@ impl Task {
         }
         .map_err(errors::no_plan)?;
         let mut extra = ExtraFacts::default();
-        extra.typical = model.typical(self.row_norm);
+        extra.typical = model.typical(self.row_norm, weighted);
         let solver = match self.solver.as_str() {
             "auto" => None,
             name => Some(solver(name).map_err(user)?),
@@ -228,6 +253,7 @@ impl Task {
             max_steps: self.max_steps,
             row_norm,
             label_bound,
+            weights,
         })
     }
 }
@@ -450,9 +476,10 @@ pub(crate) fn train<'py>(
         Model::Perceptron(mlp, _) => Some(mlp.start(task.row_norm, task.seed)),
         _ => None,
     };
-    let (budget, model) = (checked.budget, checked.model);
+    let (budget, model, weights) = (checked.budget, checked.model, checked.weights);
     let ended = watched(py, progress, |observer| {
         let run = model.run(&data, curator).with_threads(threads);
+        let run = run.weighted(weights);
         run.starting_at(start.as_deref()).run(&*plan, observer)
     })?;
     Trained::new(py, (&*plan, reason), ended, &budget)

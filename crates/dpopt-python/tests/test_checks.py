@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 from dpopt import PrivateClassifier, PrivateRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_dataframe_column_names_consistency, parametrize_with_checks
 
 NOISE = "two fits are compared, and each draws its own noise"
 SILENT = "an error would tell of a record; what is no number is a NaN, and counts as the middle"
+OBJECTS = "an array of objects may hold anything, and its type is public: it is refused, whatever it holds"
 #: Checks that must fail, and why.
 FORBIDDEN = {
-    PrivateClassifier: {"check_fit_idempotent": NOISE, "check_dtype_object": SILENT},
+    PrivateClassifier: {"check_fit_idempotent": NOISE, "check_dtype_object": OBJECTS},
     PrivateRegressor: {
         "check_fit_idempotent": NOISE,
-        "check_dtype_object": SILENT,
+        "check_dtype_object": OBJECTS,
         "check_regressors_int": NOISE,
         "check_regressor_data_not_an_array": NOISE,
         "check_supervised_y_2d": NOISE,
@@ -36,3 +37,9 @@ def test_scikit_learn(estimator, check):
         pytest.skip(NOISE)
     np.random.seed(0)
     check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("estimator", [PrivateClassifier(**PUBLIC), PrivateRegressor(**PUBLIC)])
+def test_names_of_columns(estimator):
+    check_dataframe_column_names_consistency(type(estimator).__name__, estimator)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dpopt import DPUserError, PrivateClassifier, PrivateGroupDRO, PrivateMLPClassifier, PrivateRanker, PrivateRegressor, Schema
-from dpopt._frames import table_of, text
+from dpopt._frames import table_of, typed
 
 SCHEMA = """
 format = 1
@@ -53,6 +53,10 @@ THREE = SCHEMA.replace('values = ["yes", "no"]\npositive = "yes"\n', 'values = [
 BUDGET = dict(epsilon=1.0, delta=1e-6, max_steps=20)
 #: A budget that hides nothing.
 CLEAR = dict(epsilon=1e5, delta=1e-2, max_steps=50)
+
+
+def text(value):
+    return typed(value)[1]
 
 
 def commuters(n=400):
@@ -115,6 +119,47 @@ def test_a_frame_is_its_file(tmp_path):
     assert np.array_equal(rows, encoded(frame[::-1])[::-1]) and np.array_equal(rows, encoded(frame.drop(columns="late")))
 
 
+#: Columns of types, and the texts that `to_csv` of pandas makes of them, which a draft would list.
+TYPED = {
+    "truths": (np.array([True, False, False, True]), ["False", "True"]),
+    "nullable truths": (pd.array([True, False, None, True], dtype="boolean"), ["False", "True"]),
+    "objects": (np.array([True, False, None, True], dtype=object), ["False", "True"]),
+    "list": ([True, False, None, True], ["False", "True"]),
+    "masked": (np.ma.MaskedArray([True, False, False, True], mask=[False, False, True, False]), ["False", "True"]),
+    "categories": (pd.Categorical([True, False, None, True]), ["False", "True"]),
+    "floats": (np.array([1.0, 0.0, np.nan, 1.0]), ["0.0", "1.0"]),
+    "singles": (np.array([1.0, 0.5, np.nan, 1.0], dtype=np.float32), ["0.5", "1.0"]),
+    "nullable floats": (pd.array([1.0, 0.0, None, 1.0], dtype="Float64"), ["0.0", "1.0"]),
+    "nullable singles": (pd.array([0.3, 0.1, None, 0.3], dtype="Float32"), ["0.1", "0.3"]),
+    "whole": (np.array([1, 0, 0, 1], dtype=np.uint8), ["0", "1"]),
+    "nullable whole": (pd.array([1, 0, None, 1], dtype="Int64"), ["0", "1"]),
+    "decimals": ([decimal.Decimal("1.50"), decimal.Decimal("0.00"), None, decimal.Decimal("1.50")], ["0.00", "1.50"]),
+    "days": (np.array(["2020-02-01", "2020-01-01", "NaT", "2020-02-01"], dtype="M8[s]"), ["2020-01-01", "2020-02-01"]),
+    "date objects": ([datetime.date(2020, 2, 1), datetime.date(2020, 1, 1), None, datetime.date(2020, 2, 1)], ["2020-01-01", "2020-02-01"]),
+}
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_typed_values_are_those_of_their_file(kind, tmp_path):
+    values, listed = TYPED[kind]
+    quoted = str(listed).replace("'", '"')
+    plain = '[[column]]\nname = "x"\nkind = "number"\nmin = 0.0\nmax = 1.0\ndefault = 0.0\n'
+    category = SCHEMA.split("[[column]]")[0] + f'[[column]]\nname = "x"\nkind = "category"\nvalues = {quoted}\n'
+    of_label = f'format = 1\nrow_norm = 1.5\nintercept = 1.0\n[label]\ncolumn = "late"\nvalues = {quoted}\npositive = "{listed[1]}"\ndefault = "{listed[0]}"\n' + plain
+    path = tmp_path / "table.csv"
+    pd.DataFrame({"x": pd.Series(values)}).to_csv(path, index=False)
+    # By an index of its own a list of objects stays one.
+    rows = encoded({"x": values}, category)
+    assert np.array_equal(rows, encoded(path, category)) and len(np.unique(rows[:2], axis=0)) == 2
+    assert np.array_equal(rows, encoded(pd.DataFrame({"x": values}), category))
+    # Labels: half of the records are positive, by what the score is at each of them.
+    times = 200
+    repeated = np.ma.concatenate([values] * times) if kind == "masked" else pd.concat([pd.Series(values)] * times).array if hasattr(values, "dtype") else values * times
+    x = np.array([0.9, 0.1, 0.1, 0.9] * times)
+    model = PrivateClassifier(**CLEAR, schema=of_label).fit({"x": x, "late": repeated})
+    assert model.predict({"x": x}).tolist() == [listed[1], listed[0], listed[0], listed[1]] * times
+
+
 def test_a_value_has_one_text_whatever_the_others_are():
     numbers = np.array([0.1, 3.0, 1e300, -0.0, 1.5e-7, 1e17, 99999.5, 1e-5, 123456789.123, 2.0**60, np.nan, np.inf])
     schema = SCHEMA.replace('values = ["bicycle", "bus", "3", "1e300", "0.1", "true"]', "values = %s").replace("'", '"')
@@ -126,7 +171,8 @@ def test_a_value_has_one_text_whatever_the_others_are():
     assert np.array_equal(rows, objects) and len(np.unique(rows[:10], axis=0)) == 10
     single = numbers[:1].astype(np.float32)
     assert text(single[0]) == b"0.1" and text(np.int8(-3)) == b"-3" and text(True) == b"true" and text(np.bool_(False)) == b"false"
-    assert text(decimal.Decimal("1E+2")) == b"100" and text(datetime.date(2020, 2, 3)) == text(datetime.datetime(2020, 2, 3, 4)) == b"2020-02-03"
+    assert text(decimal.Decimal("1E+2")) == b"100" and text(np.datetime64("2020-02-03T04")) == b"2020-02-03"
+    assert text(datetime.date(2020, 2, 3)) == text(datetime.datetime(2020, 2, 3, 4)) == b"2020-02-03"
     assert text(None) is text(float("nan")) is text(pd.NA) is text(pd.NaT) is None and text("\ud800") == b"\xed\xa0\x80" and text(b"\xff") == b"\xff"
 
     class Odd:
@@ -193,8 +239,17 @@ def test_what_is_wrong_is_said_before_it_costs(tmp_path):
         (dict(schema=SCHEMA), (frame.rename(columns={"by": 3}),), "words for names"),
         (dict(schema=SCHEMA), (frame[["distance"]].to_numpy(),), "a frame of pandas or polars"),
         (dict(schema=SCHEMA), ({**frame, "by": ["bus"]},), "different lengths"),
-        (dict(schema=SCHEMA), ({**frame, "by": np.zeros((50, 2))},), "one value for each record"),
-        (dict(schema=SCHEMA), ({**frame, "by": np.zeros(50, dtype="m8[s]")},), "no text"),
+        (dict(schema=SCHEMA), ({**frame, "by": np.zeros((50, 2))},), "'by' has one value for each record"),
+        (dict(schema=SCHEMA), ({**frame, "by": np.zeros(50, dtype="m8[s]")},), "'by'.*no text"),
+        (dict(schema=SCHEMA), (frame.assign(distance=frame["distance"] > 5),), '"distance" holds truth values'),
+        (dict(schema=SCHEMA), (frame.assign(distance=(frame["distance"] > 5).astype("boolean")),), '"distance" holds truth values'),
+        (dict(schema=SCHEMA), (frame.assign(distance=pd.to_datetime(frame["day"])),), '"distance" holds dates'),
+        (dict(schema=SCHEMA), (frame.assign(distance=pd.to_datetime(frame["day"]).dt.tz_localize("Europe/Rome")),), '"distance" holds dates'),
+        (dict(schema=SCHEMA), (frame.assign(day=1.5),), '"day" holds numbers'),
+        (dict(schema=SCHEMA), (frame.assign(day=pd.array([3] * 50, dtype="Int64")),), '"day" holds whole numbers'),
+        (dict(schema=SCHEMA), (frame.assign(late=frame["distance"] > 5),), '"late" holds truth values.*"yes"'),
+        (dict(schema=SCHEMA), (frame.assign(late=pd.Categorical([0, 1] * 25)),), '"late" holds whole numbers.*"yes"'),
+        (dict(schema=SCHEMA.replace('"3", "1e300", "0.1", "true"', '"train"')), (frame.assign(by=1.0),), '"by" holds numbers.*"bicycle"'),
         (dict(schema=SCHEMA), (frame, frame["late"]), "takes no y"),
         (dict(schema=SCHEMA), (tmp_path / "nowhere.csv",), "nowhere"),
         (dict(schema=SCHEMA), (tmp_path / "nowhere.parquet",), "nowhere"),

@@ -11,14 +11,17 @@ from dpopt import Event, PrivateClassifier, PrivateGroupDRO, PrivateMLPClassifie
 from scipy import sparse
 from dpopt import _values
 from sklearn.base import clone
+from dpopt._base import FromDataWarning
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingClassifier
 from sklearn.feature_selection import RFECV
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 BUDGET = dict(epsilon=1.0, delta=1e-6)
 UNIT = dict(bounds=(-1.0, 1.0))
@@ -125,13 +128,13 @@ ODD = ["x", None, float("nan"), 10**400, 1j, {}, [1], np.datetime64("2020-01-01"
 def test_one_odd_record_changes_no_other(odd, classes):
     # The targets that records get are the first thing that could tell.
     values = [classes[i % 2] for i in range(20)]
-    for made in (list, lambda values: np.array(values + [None], dtype=object)[:-1]):
+    # Objects are of any type, and no type of a number.
+    for made in [list] if classes[0] != "no" else [list, lambda values: np.array(values + [None], dtype=object)[:-1]]:
         found = _values.places(made(values[:-1] + [odd]), classes, "labels")
         assert found.tolist() == [i % 2 for i in range(19)] + [0]
     numbers = [float(i) for i in range(19)]
-    for made in (list, lambda values: np.array(values + [None], dtype=object)[:-1]):
-        found = _values.numbers(made(numbers + [odd]), "labels")
-        assert found.dtype == np.float64 and found[:-1].tolist() == numbers
+    found = _values.numbers(numbers + [odd], "labels")
+    assert found.dtype == np.float64 and found[:-1].tolist() == numbers
 
 
 def test_frames_with_missing_values_are_taken():
@@ -141,6 +144,106 @@ def test_frames_with_missing_values_are_taken():
     words = pandas.Series(["no", None] * 100, dtype="string")
     PrivateClassifier(**BUDGET, bounds=(0, 2), classes=["no", "yes"], max_steps=2).fit(frame, words)
     PrivateClassifier(**BUDGET, bounds=(0, 2), classes=["no", "yes"], max_steps=2).fit(frame, words.astype("category"))
+
+
+def frames():
+    """Columns by type: how one of n records is made, and whether it is one of numbers."""
+    pandas = pytest.importorskip("pandas")
+    return {
+        "truths": (lambda n: [True, False] * (n // 2), True),
+        "whole": (lambda n: list(range(n)), True),
+        "nullable whole": (lambda n: pandas.array([1, None] * (n // 2), dtype="Int64"), True),
+        "nullable truths": (lambda n: pandas.array([True, None] * (n // 2), dtype="boolean"), True),
+        "category of numbers": (lambda n: pandas.Categorical([1, 2] * (n // 2)), True),
+        "texts": (lambda n: ["a", "b"] * (n // 2), False),
+        "objects": (lambda n: pandas.Series([1.0, "b"] * (n // 2), dtype=object), False),
+        "category": (lambda n: pandas.Categorical(["a", "b"] * (n // 2)), False),
+        "times": (lambda n: pandas.date_range("2020-01-01", periods=n), False),
+        "times with a zone": (lambda n: pandas.date_range("2020-01-01", periods=n, tz="Asia/Tokyo"), False),
+        "durations": (lambda n: pandas.to_timedelta(range(n), unit="D"), False),
+        "complex": (lambda n: [1j] * n, False),
+    }
+
+
+@pytest.mark.parametrize("kind", frames())
+def test_a_column_that_is_not_of_numbers_is_refused_by_its_name(kind):
+    pandas = pytest.importorskip("pandas")
+    made, taken = frames()[kind]
+    rows, labels = records(n=100)
+    frame = pandas.DataFrame({"first": rows[:, 0], "odd one": made(100)})
+    model = PrivateClassifier(**BUDGET, bounds=(0, 2), classes=[0, 1], max_steps=2)
+    if taken:
+        assert model.fit(frame, labels).predict(frame).shape == (100,)
+        return
+    for refused in [lambda: model.fit(frame, labels), lambda: model.fit(frame[["first"]], labels).predict(frame[["odd one"]].rename(columns={"odd one": "first"}))]:
+        with pytest.raises(dpopt.DPUserError, match="the column '(odd one|first)' of X is of"):
+            refused()
+    if kind != "complex":
+        # The label of a regressor, and an array of the same objects.
+        with pytest.raises(dpopt.DPUserError, match="not numbers"):
+            PrivateRegressor(**BUDGET, bounds=(0, 2), label_bounds=(0, 1), max_steps=2).fit(frame[["first"]], frame["odd one"])
+        with pytest.raises(dpopt.DPUserError, match="not numbers"):
+            model.fit(frame.to_numpy(dtype=object), labels)
+
+
+@pytest.mark.parametrize("classes", [[0, 1], ["no", "yes"]], ids=["numbers", "words"])
+def test_labels_of_another_type_than_the_classes_are_refused(classes):
+    pandas = pytest.importorskip("pandas")
+    rows, labels = records(n=100)
+    words, numbers = np.array(["no", "yes"])[labels], labels
+    of_words = [words, words.astype(object), pandas.Series(words), pandas.Series(words, dtype="string"), pandas.Series(words).astype("category")]
+    of_numbers = [numbers, numbers.astype(float), numbers > 0, pandas.Series(numbers, dtype="Int64"), pandas.Series(numbers).astype("category")]
+    neither = [words.astype("S"), pandas.Series(pandas.date_range("2020-01-01", periods=100)), numbers.astype("m8[s]")]
+    model = PrivateClassifier(**BUDGET, **UNIT, classes=classes, max_steps=2)
+    right, wrong = (of_numbers, of_words) if classes == [0, 1] else (of_words, of_numbers)
+    for taken in right:
+        targets = model._targets(taken, classes)
+        assert np.array_equal(targets > 0, labels == 1)
+        model.fit(rows, taken)
+    for refused in wrong + neither:
+        with pytest.raises(dpopt.DPUserError, match="labels of .* are none of the"):
+            model.fit(rows, refused)
+    shares = {(group, label): 0.25 for group in classes for label in (0, 1)}
+    of_groups = PrivateGroupDRO(**BUDGET, **UNIT, classes=[0, 1], groups=classes, shares=shares, max_steps=2)
+    with pytest.raises(dpopt.DPUserError, match="groups of .* are none of the"):
+        of_groups.fit(rows, labels, wrong[0])
+
+
+@pytest.mark.parametrize("made", ["classifier", "regressor", "groups", "ranker"])
+def test_columns_are_those_of_the_fit(made):
+    pandas = pytest.importorskip("pandas")
+    rows, labels = records(n=200, d=3)
+    few, more = dict(**BUDGET, **UNIT, max_steps=2), ()
+    if made == "groups":
+        more, shares = (labels,), {(group, label): 0.25 for group in (0, 1) for label in (0, 1)}
+        model = PrivateGroupDRO(**few, classes=[0, 1], groups=[0, 1], shares=shares)
+    else:
+        model = {
+            "classifier": PrivateClassifier(**few, classes=[0, 1]),
+            "regressor": PrivateRegressor(**few, label_bounds=(0, 1)),
+            "ranker": PrivateRanker(**few, classes=[0, 1], positive_share=0.5),
+        }[made]
+    frame = pandas.DataFrame(rows, columns=["a", "b", "c"])
+    model.fit(frame, labels, *more)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"] and model.n_features_in_ == 3
+    model.predict(frame)
+    for other in [frame[["b", "a", "c"]], frame.rename(columns={"a": "z"}), frame[["a", "b"]]]:
+        # The words are scikit-learn's own.
+        with pytest.raises(ValueError) as theirs:
+            LogisticRegression().fit(frame, labels).predict(other)
+        with pytest.raises(ValueError) as ours:
+            model.predict(other)
+        assert str(ours.value) == str(theirs.value)
+    with pytest.warns(UserWarning, match="does not have valid feature names, but Private.* was fitted with feature names"):
+        model.predict(rows)
+    model.fit(rows, labels, *more)
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match="was fitted without feature names"):
+        model.predict(frame)
+    if hasattr(model, "certify") and made == "classifier":
+        model.fit(frame, labels)
+        with pytest.raises(ValueError, match="same order"):
+            model.certify(frame[["b", "a", "c"]], labels, epsilon=1.0, delta=1e-6)
 
 
 def test_odd_layouts_are_the_same_numbers():
@@ -342,6 +445,103 @@ def test_what_trains_several_times_is_refused():
     ]:
         with pytest.raises(dpopt.DPUserError, match="tune"):
             search()
+
+
+def scaled(steps, model):
+    rows, labels = records(n=300)
+    return make_pipeline(*steps, model).fit(rows, labels)[-1]
+
+
+def test_what_a_pipeline_learns_is_said():
+    model = PrivateClassifier(**BUDGET, row_norm=2.0, classes=[0, 1], max_steps=2)
+    columns = ColumnTransformer([("scale", StandardScaler(), [0, 1])], remainder="passthrough")
+    for steps, names in [
+        ([StandardScaler()], ["standardscaler"]),
+        ([columns], ["columntransformer"]),
+        ([FunctionTransformer(np.tanh), make_pipeline(StandardScaler(), PCA(2))], ["functiontransformer", "pipeline"]),
+    ]:
+        with pytest.warns(FromDataWarning, match=", ".join(names)):
+            fitted = scaled(steps, model)
+        (said,) = fitted.rests_on_
+        assert all(name in said for name in names) and "read off the records" in said
+    # A pipeline in a pipeline names the steps of both.
+    with pytest.warns(FromDataWarning, match="standardscaler, pca"):
+        scaled([StandardScaler()], make_pipeline(PCA(2), model))
+    with pytest.warns(FromDataWarning, match="standardscaler"):
+        scaled([StandardScaler()], PrivateRegressor(**BUDGET, row_norm=2.0, label_bounds=(0, 1), max_steps=2))
+    # A certificate rests on the same.
+    with pytest.warns(FromDataWarning):
+        fitted = scaled([StandardScaler()], model)
+    rows, labels = records(n=300)
+    assert "standardscaler" in str(fitted.certify(rows, labels, epsilon=1.0, delta=1e-6))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_warning_of_a_pipeline_comes_before_the_charge(tmp_path):
+    rows, labels = records(n=300)
+    ledger = dpopt.Ledger(tmp_path / "ledger.jsonl", epsilon=5.0, delta=1e-5, adjacency="replace-one")
+    model = PrivateClassifier(**BUDGET, row_norm=2.0, classes=[0, 1], max_steps=2, ledger=ledger)
+    with pytest.raises(FromDataWarning):
+        make_pipeline(StandardScaler(), model).fit(rows, labels)
+    assert spent(ledger)["runs"] == []
+    # Records that nothing was done to rest on nothing, in a pipeline too.
+    assert make_pipeline(model).fit(rows, labels)[-1].rests_on_ == [] and model.fit(rows, labels).rests_on_ == []
+
+
+def test_labels_that_are_learned_of_are_refused():
+    rows, labels = records(n=300)
+    model = PrivateRegressor(**BUDGET, **UNIT, label_bounds=(0, 1), max_steps=2)
+    with pytest.raises(dpopt.DPUserError, match="sklearn.compose"):
+        TransformedTargetRegressor(model, transformer=StandardScaler()).fit(rows, labels)
+
+
+def test_class_weights_are_those_of_the_command():
+    """A weight of 3 stands for three copies of a record: both have the same minimum."""
+    rng = np.random.default_rng(4)
+    rows = rng.uniform(-1, 1, (3000, 2))
+    labels = np.where(rows[:, 0] + rng.normal(size=3000) > 1, "yes", "no")
+    clear = dict(epsilon=1e5, delta=1e-2, **UNIT, row_norm=1.5, classes=["no", "yes"], max_steps=400)
+    weighted = PrivateClassifier(**clear, class_weights={"yes": 3}).fit(rows, labels)
+    copies = np.repeat(np.arange(3000), np.where(labels == "yes", 3, 1))
+    copied = PrivateClassifier(**clear).fit(rows[copies], labels[copies])
+    plain = PrivateClassifier(**clear).fit(rows, labels)
+    assert np.allclose(weighted.coef_, copied.coef_, atol=0.05) and np.allclose(weighted.intercept_, copied.intercept_, atol=0.05)
+    assert weighted.intercept_[0] > plain.intercept_[0] + 0.5
+    # The clip is that of the loss times the largest weight, and the plan is the run's.
+    planned = weighted.plan(records=3000, features=2)
+    assert planned["clip"] == pytest.approx(3 * plain.plan_["clip"]) and planned["event"] == weighted.event_
+    # A certificate is of weighted losses: their gradient is small at the point of their own fit.
+    of = dict(epsilon=100.0, delta=1e-3)
+    assert weighted.certify(rows, labels, **of).gradient_norm[1] < 0.1
+    weighted._fitted["weights"] = plain._fitted["weights"]
+    assert weighted.certify(rows, labels, **of).gradient_norm[0] > 0.1
+    three = np.array(["a", "b", "c"])[np.digitize(rows[:, 0], [-0.3, 0.3])]
+    several = {**clear, "classes": ["a", "b", "c"], "max_steps": 50}
+    shares = [np.mean(PrivateClassifier(**several, class_weights=of).fit(rows, three).predict(rows) == "b") for of in (None, {"b": 10})]
+    assert shares[1] > shares[0] + 0.1
+    network = PrivateMLPClassifier(**BUDGET, **UNIT, classes=["no", "yes"], hidden=(4,), max_steps=2, class_weights={"no": 0.5})
+    assert network.fit(rows, labels).predict(rows).shape == (3000,)
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        ("balanced", "count"),
+        ({"maybe": 2}, "'maybe'.*'no', 'yes'"),
+        ({"yes": 0}, "1e-6|0.000001|between"),
+        ({"yes": float("nan")}, "between"),
+        ({"yes": "5"}, "number"),
+        (5, "class: weight"),
+        ([1, 2], "class: weight"),
+    ],
+)
+def test_class_weights_that_are_wrong_are_said(weights, match):
+    rows, labels = records(n=100)
+    model = PrivateClassifier(**BUDGET, **UNIT, classes=["no", "yes"], class_weights=weights)
+    with pytest.raises(dpopt.DPUserError, match=match):
+        model.fit(rows, np.array(["no", "yes"])[labels])
+    with pytest.raises(dpopt.DPUserError, match=match):
+        model.plan(records=1000, features=5)
 
 
 def test_it_fits_into_scikit_learn():

@@ -4,6 +4,7 @@ use std::io;
 
 use dpopt_linalg::{DesignError, RowFileError};
 
+use super::typed::ValueType;
 use crate::formats::stream::StreamError;
 use crate::formats::{FormatError, Limits};
 use crate::names::meant;
@@ -79,16 +80,18 @@ pub enum TabularError {
         /// What its values are.
         kind: &'static str,
     },
-    /// A column of numbers or truth values that the schema takes for dates.
-    #[cfg(feature = "parquet")]
-    #[error(
-        "{path}: the column {column:?} has neither dates, times nor texts, and the schema says kind = \"date\""
-    )]
-    NotDates {
-        /// The file.
+    /// A column of values of one type, of which the schema takes none. The type is that of the
+    /// column, and of no record.
+    #[error("{path}: the column {column:?} holds {of}, {problem}")]
+    ValueType {
+        /// File, or the name given to a frame.
         path: String,
         /// The column.
         column: String,
+        /// The type of its values.
+        of: ValueType,
+        /// What the schema takes.
+        problem: TypeProblem,
     },
     /// A column of times whose zone is unknown, so that their days are.
     #[cfg(feature = "parquet")]
@@ -312,6 +315,27 @@ fn shortened(name: &str) -> String {
         text + "..."
     } else {
         text
+    }
+}
+
+/// Why a schema takes no value of a type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TypeProblem {
+    /// A column, or a label, of another kind.
+    #[error("and the schema says kind = {0:?}")]
+    Kind(&'static str),
+    /// Listed values that the type can't hold.
+    #[error("which can't be the values {} of the schema", ten_of(.0))]
+    Values(
+        /// In quotes.
+        Vec<String>,
+    ),
+}
+
+impl TypeProblem {
+    pub(super) fn values(all: &[&str]) -> Self {
+        Self::Values(all.iter().map(|text| format!("{text:?}")).collect())
     }
 }
 

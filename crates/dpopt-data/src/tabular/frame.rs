@@ -10,6 +10,7 @@ use super::error::TabularError;
 use super::header::Layout;
 use super::reader::EncodedTable;
 use super::schema::Schema;
+use super::typed::{ValueType, Wording};
 use super::witness::{Silent, Witness};
 use crate::formats::MAX_LINE_BYTES;
 
@@ -27,8 +28,12 @@ pub enum Values<'a> {
     Unsigned(&'a [u64]),
     /// Truth values.
     Truths(&'a [bool]),
-    /// Texts; none is a missing field.
-    Texts(Vec<Option<&'a [u8]>>),
+    /// Values of one type, each by the text that it would be in a CSV file; none is a missing
+    /// field.
+    Typed(ValueType, Vec<Option<&'a [u8]>>),
+    /// Values that each have a type of their own, and a text likewise. Types are those of records
+    /// here, so that none is an error.
+    Objects(Vec<Option<(ValueType, &'a [u8])>>),
 }
 
 impl Values<'_> {
@@ -39,47 +44,61 @@ impl Values<'_> {
             Self::Integers(values) => values.len(),
             Self::Unsigned(values) => values.len(),
             Self::Truths(values) => values.len(),
-            Self::Texts(values) => values.len(),
+            Self::Typed(_, values) => values.len(),
+            Self::Objects(values) => values.len(),
         }
     }
 
-    /// Writes a value as its text, and says whether it is there.
-    fn write(&self, record: usize, out: &mut Vec<u8>) -> bool {
+    /// The type of all values, where they have the same one.
+    fn value_type(&self) -> Option<ValueType> {
         match self {
-            Self::Doubles(of) => {
-                let there = of.get(record).filter(|x| !x.is_nan());
-                there.map(|x| write_double(out, *x))
-            }
-            Self::Singles(of) => {
-                let there = of.get(record).filter(|x| !x.is_nan());
-                there.map(|x| write_single(out, *x))
-            }
-            Self::Integers(of) => of.get(record).map(|x| write_number(out, x)),
-            Self::Unsigned(of) => of.get(record).map(|x| write_number(out, x)),
-            Self::Truths(of) => of.get(record).map(|x| write_number(out, x)),
-            Self::Texts(of) => {
-                let text = of.get(record).copied().flatten();
-                // No line of CSV could hold a longer one.
-                let text = text.filter(|text| text.len() <= MAX_LINE_BYTES);
-                text.map(|text| out.extend_from_slice(text))
+            Self::Doubles(_) | Self::Singles(_) => Some(ValueType::Real),
+            Self::Integers(_) | Self::Unsigned(_) => Some(ValueType::Whole),
+            Self::Truths(_) => Some(ValueType::Truth),
+            Self::Typed(of, _) => Some(*of),
+            Self::Objects(_) => None,
+        }
+    }
+
+    /// Writes a value as its text, and returns its type; none where it is missing.
+    fn write(&self, record: usize, out: &mut Vec<u8>) -> Option<ValueType> {
+        match self {
+            Self::Doubles(of) => write_double(out, *of.get(record).filter(|x| !x.is_nan())?),
+            Self::Singles(of) => write_single(out, *of.get(record).filter(|x| !x.is_nan())?),
+            Self::Integers(of) => write_number(out, of.get(record)?),
+            Self::Unsigned(of) => write_number(out, of.get(record)?),
+            Self::Truths(of) => write_number(out, of.get(record)?),
+            Self::Typed(_, of) => out.extend_from_slice(fits((*of.get(record)?)?)?),
+            Self::Objects(of) => {
+                let (each, text) = (*of.get(record)?)?;
+                out.extend_from_slice(fits(text)?);
+                return Some(each);
             }
         }
-        .is_some()
+        self.value_type()
     }
+}
+
+/// A text that a line of CSV could hold.
+fn fits(text: &[u8]) -> Option<&[u8]> {
+    (text.len() <= MAX_LINE_BYTES).then_some(text)
 }
 
 /// Encodes a frame through a public schema; `origin` names it in errors. With `need_label` it has a label, for training or scoring;
 /// otherwise labels mean nothing.
 ///
-/// A value becomes the text that it would be in a CSV file (a number in the shortest form that reads back to it, a truth value as `true` or
-/// `false`, a text as its bytes), and is encoded as [`super::read_table`] encodes that. A column that is shorter than the longest has missing
-/// fields below its end.
+/// A value becomes the text that it would be in a CSV file, and is encoded as [`super::read_table`]
+/// encodes that: a number in the shortest form that reads back to it, a truth value as `true` or
+/// `false`, a day as `YYYY-MM-DD`, a text as its bytes. Where the schema lists the same number,
+/// truth value or day in another form (`1.0`, `True`, `2020/01/31`), it becomes that one. A column
+/// that is shorter than the longest has missing fields below its end.
 ///
 /// # Privacy
 /// As for [`super::read_table`]: one record, one row, and no error that depends on what a record holds.
 ///
 /// # Errors
-/// [`TabularError`] for the names of the columns; never for a record.
+/// [`TabularError`] for the names of the columns, and for a type of which the schema takes no
+/// value; never for a record.
 pub fn encode_frame(
     columns: &[(String, Values<'_>)],
     schema: &Schema,
@@ -113,6 +132,11 @@ fn encode_before(
 ) -> Result<EncodedTable, TabularError> {
     let names: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
     let layout = Layout::from_names(&names, schema, need_label, origin)?;
+    let of = |at: usize| match columns.get(at) {
+        Some((name, values)) => (name.as_str(), values.value_type()),
+        None => ("", None),
+    };
+    let wordings = Wording::all(&layout, (schema, need_label), of, origin)?;
     let records = columns.iter().map(|(_, of)| of.len()).max().unwrap_or(0);
     let encoder = Encoder::new(schema);
     let mut design = Design::sparse(schema.dim())?;
@@ -128,13 +152,15 @@ fn encode_before(
         spans.clear();
         for place in &places {
             let start = text.len();
-            let values = place.and_then(|at| columns.get(at));
-            let there = values.is_some_and(|(_, values)| values.write(record, &mut text));
-            spans.push(there.then_some((start, text.len())));
+            let column = place.and_then(|at| columns.get(at).zip(wordings.get(at)));
+            spans.push(column.and_then(|((_, values), wording)| {
+                let of = values.write(record, &mut text)?;
+                Some((start, text.len(), wording, of))
+            }));
         }
         let field = |at: usize| {
-            let (start, end) = spans.get(at).copied().flatten()?;
-            text.get(start..end).map(<[u8]>::trim_ascii)
+            let (start, end, wording, of) = spans.get(at).copied().flatten()?;
+            Some(wording.listed(of, text.get(start..end)?.trim_ascii()))
         };
         let blank = witness.blank();
         let field = |at: usize| field(at).or(blank);
@@ -175,6 +201,6 @@ pub(super) fn write_single(out: &mut Vec<u8>, x: f32) {
 }
 
 /// Whether a number is written without an exponent.
-pub(super) fn plain(x: f64) -> bool {
+fn plain(x: f64) -> bool {
     x == 0.0 || (1e-5..1e17).contains(&x.abs())
 }

@@ -34,6 +34,7 @@ mod raw;
 mod reader;
 mod schema;
 mod seen;
+mod typed;
 mod witness;
 mod write;
 #[cfg(feature = "parquet")]
@@ -52,18 +53,19 @@ pub use convert::{convert_table, convert_table_from, read_rows, schema_of_rows};
 pub use date::text as date_of_day;
 pub use draft::{draft_schema, draft_schema_from, draft_warnings};
 pub use encode::Encoder;
-pub use error::{GroupProblem, SchemaProblem, TabularError, ten_of};
+pub use error::{GroupProblem, SchemaProblem, TabularError, TypeProblem, ten_of};
 pub use frame::{Values, check_frame, encode_frame};
 pub use groups::{Groups, read_grouped, read_grouped_from};
 pub use header::Layout;
 pub use line::Fields;
 #[cfg(feature = "parquet")]
 pub use parquet::{
-    check_parquet, draft_parquet, parquet_can_hold_the_label, read_parquet, read_parquet_features,
+    check_parquet, draft_parquet, read_parquet, read_parquet_features,
 };
 pub use reader::{
     EncodedTable, read_features, read_features_from, read_table, read_table_from, visit_features,
     visit_features_from,
 };
 pub use schema::Schema;
+pub use typed::ValueType;
 pub use witness::ProblemKind;

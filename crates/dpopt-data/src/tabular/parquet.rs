@@ -17,15 +17,15 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::check::{CheckReport, Collector};
 use super::checks::COMMA;
-use super::column::ColumnKind;
 use super::date;
 use super::draft::Draft;
 use super::encode::Encoder;
 use super::error::TabularError;
-use super::frame::{plain, write_double, write_number, write_single};
+use super::frame::{write_double, write_number, write_single};
 use super::header::Layout;
 use super::reader::EncodedTable;
 use super::schema::Schema;
+use super::typed::{ValueType, Wording};
 use super::witness::{Silent, Witness};
 use super::zone::{Zone, zones};
 use crate::formats::{Limits, MAX_LINE_BYTES, stream};
@@ -37,10 +37,9 @@ const SECONDS: i64 = 86_400;
 
 /// Reads a Parquet table with labels, for training or scoring, through a public schema.
 ///
-/// A value becomes the text that it would be in a CSV file (a number in the shortest form that
-/// reads back to it, a truth value as `true` or `false`, a text as its bytes) and is encoded as
-/// [`super::read_table`] encodes that; null is a missing field, and so is a text above 1 MiB (no line of CSV could
-/// hold it).
+/// A value becomes the text that [`super::encode_frame`] makes of it and is encoded as
+/// [`super::read_table`] encodes that; null is a missing field, and so is a text above 1 MiB (no
+/// line of CSV could hold it).
 ///
 /// # Privacy
 /// As for [`super::read_table`]: one record, one row, and no error that depends on what a record
@@ -79,14 +78,14 @@ pub fn read_parquet_features(
 /// # Errors
 /// As for [`read_parquet`].
 pub fn check_parquet(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckReport, TabularError> {
-    let mut table = Table::open(path.as_ref())?;
+    let table = Table::open(path.as_ref())?;
     let layout = Layout::from_names(&table.names, schema, true, &table.path)?;
-    table.read_dates(&layout, schema)?;
+    let wordings = table.wordings(&layout, (schema, true))?;
     let encoder = Encoder::new(schema);
     let mut seen = Collector::new();
     let mut row = Vec::new();
     let (mut records, mut positives) = (0, 0);
-    table.visit(&layout.wanted(schema), |record| {
+    table.visit(&layout.wanted(schema), &wordings, |record| {
         seen.next_record();
         records += 1;
         if record.encode(&encoder, &layout, &mut row, &mut seen) > 0.0 {
@@ -103,12 +102,7 @@ pub fn check_parquet(path: impl AsRef<Path>, schema: &Schema) -> Result<CheckRep
 /// # Errors
 /// As for [`read_parquet`] and [`super::draft_schema`].
 pub fn draft_parquet(path: impl AsRef<Path>, label: Option<&str>) -> Result<String, TabularError> {
-    let mut table = Table::open(path.as_ref())?;
-    for at in 0..table.names.len() {
-        if table.kinds.get(at).is_some_and(Result::is_ok) {
-            table.read_date(at)?;
-        }
-    }
+    let table = Table::open(path.as_ref())?;
     let known = |&column: &usize| table.kinds.get(column).is_some_and(Result::is_ok);
     let wanted: Vec<usize> = (0..table.names.len()).filter(known).collect();
     let mut draft = Draft::new(&table.names, COMMA, label, &table.path)?;
@@ -117,62 +111,11 @@ pub fn draft_parquet(path: impl AsRef<Path>, label: Option<&str>) -> Result<Stri
             draft.note(column, note);
         }
     }
-    table.visit(&wanted, |record| {
+    table.visit(&wanted, &[], |record| {
         draft.add((0..table.names.len()).map(|column| record.get(column)));
         Ok(())
     })?;
     draft.finish(&table.path)
-}
-
-/// Whether the type of the label's column can hold the values that the schema tells apart from its default
-/// ([`Label::told_apart`](super::Label::told_apart)), or a number where the label is one. No record has a value that it can't hold.
-///
-/// # Formula
-/// A boolean is `true` or `false`, and no number; a number is written in its shortest form (`1`, not `1.0`); a text can be any.
-///
-/// # Privacy
-/// The file's structure alone is read: types are the owner's own, and no record's.
-///
-/// # Errors
-/// [`TabularError`] for the file, and for a label column that is missing.
-pub fn parquet_can_hold_the_label(
-    path: impl AsRef<Path>,
-    schema: &Schema,
-) -> Result<bool, TabularError> {
-    let table = Table::open(path.as_ref())?;
-    Layout::from_names(&table.names, schema, true, &table.path)?;
-    let label = schema.label();
-    let columns = table.reader.metadata().file_metadata().schema_descr();
-    let of_label = |name: &&String| **name == label.column;
-    let Some(at) = table.names.iter().position(|name| of_label(&name)) else {
-        return Ok(true);
-    };
-    let physical = columns.column(at).physical_type();
-    if label.range().is_some() {
-        return Ok(physical != Physical::BOOLEAN);
-    }
-    let can_hold = |value: &str| match physical {
-        Physical::BOOLEAN => value == "true" || value == "false",
-        Physical::INT32 | Physical::INT64 => {
-            value.parse::<i128>().is_ok_and(|x| x.to_string() == value)
-        }
-        Physical::FLOAT => value
-            .parse::<f32>()
-            .is_ok_and(|x| shortest(x, f64::from(x)) == value),
-        Physical::DOUBLE => value.parse::<f64>().is_ok_and(|x| shortest(x, x) == value),
-        _ => true,
-    };
-    let mut values = label.told_apart();
-    Ok(values.all(can_hold))
-}
-
-/// A number as the reader writes it.
-fn shortest(x: impl std::fmt::Display + std::fmt::LowerExp, size: f64) -> String {
-    if plain(size) {
-        x.to_string()
-    } else {
-        format!("{x:e}")
-    }
 }
 
 fn read(
@@ -196,12 +139,12 @@ pub(super) fn visit(
     need_label: bool,
     mut visit: impl FnMut(&[(u32, f32)], f32) -> Result<(), TabularError>,
 ) -> Result<(), TabularError> {
-    let mut table = Table::open(path)?;
+    let table = Table::open(path)?;
     let layout = Layout::from_names(&table.names, schema, need_label, &table.path)?;
-    table.read_dates(&layout, schema)?;
+    let wordings = table.wordings(&layout, (schema, need_label))?;
     let encoder = Encoder::new(schema);
     let mut row = Vec::new();
-    table.visit(&layout.wanted(schema), |record| {
+    table.visit(&layout.wanted(schema), &wordings, |record| {
         let label = record.encode(&encoder, &layout, &mut row, &mut Silent);
         visit(&row, label)
     })
@@ -225,8 +168,8 @@ enum Kind {
     Plain,
     /// Integers whose sign bit is a digit.
     Unsigned,
-    /// Dates and times as days, so many units to a day, in a zone.
-    Date(i64, Zone),
+    /// Dates and times, so many units to a day.
+    Date(i64),
 }
 
 impl Table {
@@ -255,35 +198,42 @@ impl Table {
         })
     }
 
-    /// Reads the columns that the schema takes for dates as such: those that are dates or times, and texts.
-    fn read_dates(&mut self, layout: &Layout, schema: &Schema) -> Result<(), TabularError> {
-        for (i, column) in schema.columns().iter().enumerate() {
-            let at = layout.column(i);
-            let (Some(at), ColumnKind::Date(_)) = (at, &column.kind) else {
-                continue;
-            };
-            if self.kinds.get(at).is_none_or(Result::is_err) || self.read_date(at)? {
-                continue;
-            }
-            let columns = self.reader.metadata().file_metadata().schema_descr();
-            if columns.column(at).physical_type() != Physical::BYTE_ARRAY {
-                return Err(TabularError::NotDates {
-                    path: self.path.clone(),
-                    column: column.name.clone(),
-                });
-            }
-        }
-        Ok(())
+    /// How the values of its columns become the texts that the schema compares.
+    fn wordings(
+        &self,
+        layout: &Layout,
+        schema: (&Schema, bool),
+    ) -> Result<Vec<Wording>, TabularError> {
+        let of = |at: usize| {
+            let name = self.names.get(at).map_or("", String::as_str);
+            (name, self.value_type(at))
+        };
+        Wording::all(layout, schema, of, &self.path)
     }
 
-    /// Reads a column as days if it has dates or times, and says whether it has. The day of an instant is that of its zone,
-    /// as in a text; of a file that names no zone it is that of UTC.
-    fn read_date(&mut self, at: usize) -> Result<bool, TabularError> {
+    /// The type of a column's values; none for a column that is not read.
+    fn value_type(&self, at: usize) -> Option<ValueType> {
+        let columns = self.reader.metadata().file_metadata().schema_descr();
+        match (self.kinds.get(at)?.ok()?, columns.column(at).physical_type()) {
+            (Kind::Date(_), _) => Some(ValueType::Date),
+            (Kind::Plain | Kind::Unsigned, physical) => match physical {
+                Physical::BOOLEAN => Some(ValueType::Truth),
+                Physical::INT32 | Physical::INT64 => Some(ValueType::Whole),
+                Physical::FLOAT | Physical::DOUBLE => Some(ValueType::Real),
+                Physical::BYTE_ARRAY => Some(ValueType::Text),
+                Physical::INT96 | Physical::FIXED_LEN_BYTE_ARRAY => None,
+            },
+        }
+    }
+
+    /// Units to a day and the zone of a column of dates or times. The day of an instant is that of its
+    /// zone, as in a text; where the file names no zone it is that of UTC.
+    fn days(&self, at: usize) -> Result<Option<(i64, Zone)>, TabularError> {
+        let Some(Ok(Kind::Date(units))) = self.kinds.get(at) else {
+            return Ok(None);
+        };
         let file = self.reader.metadata().file_metadata();
         let column = file.schema_descr().column(at);
-        let Some(units) = units_per_day(&column) else {
-            return Ok(false);
-        };
         let adjusted = match column.logical_type_ref() {
             Some(LogicalType::Timestamp(time)) => time.is_adjusted_to_u_t_c,
             _ => false,
@@ -302,17 +252,15 @@ impl Table {
                 zone,
             })?,
         };
-        if let Some(kind) = self.kinds.get_mut(at) {
-            *kind = Ok(Kind::Date(units, zone));
-        }
-        Ok(true)
+        Ok(Some((*units, zone)))
     }
 
     /// Calls `visit` for each record, with the values of the wanted columns.
     fn visit(
         &self,
         wanted: &[usize],
-        mut visit: impl FnMut(&Record) -> Result<(), TabularError>,
+        wordings: &[Wording],
+        mut visit: impl FnMut(&Record<'_>) -> Result<(), TabularError>,
     ) -> Result<(), TabularError> {
         let damaged = || TabularError::DamagedParquet {
             path: self.path.clone(),
@@ -334,28 +282,32 @@ impl Table {
                 });
             }
         }
+        let days = wanted.iter().map(|&column| self.days(column));
+        let days = days.collect::<Result<Vec<_>, _>>()?;
         self.check_size(wanted.len())?;
         let mut record = Record {
             columns: self.names.iter().map(|_| Batch::default()).collect(),
+            types: (0..self.names.len()).map(|at| self.value_type(at)).collect(),
+            wordings,
             at: 0,
         };
         for group in 0..self.reader.num_row_groups() {
             let group = guarded(|| self.reader.get_row_group(group)).map_err(|_| damaged())?;
             let mut readers = Vec::with_capacity(wanted.len());
-            for &column in wanted {
+            for (&column, &days) in wanted.iter().zip(&days) {
                 let reader = guarded(|| group.get_column_reader(column)).map_err(|_| damaged())?;
-                readers.push((column, reader));
+                readers.push((column, days, reader));
             }
             let rows = usize::try_from(group.metadata().num_rows()).map_err(|_| damaged())?;
             let mut done = 0;
             while done < rows {
                 let count = BATCH.min(rows - done);
-                for (column, reader) in &mut readers {
-                    let kind = self.kinds.get(*column).and_then(|kind| kind.ok());
+                for (column, days, reader) in &mut readers {
+                    let unsigned = self.kinds.get(*column) == Some(&Ok(Kind::Unsigned));
                     let Some(batch) = record.columns.get_mut(*column) else {
                         return Err(damaged());
                     };
-                    let filled = guarded(|| batch.fill(reader, kind, count));
+                    let filled = guarded(|| batch.fill(reader, unsigned, *days, count));
                     if filled.map_err(|_| damaged())? != count {
                         return Err(damaged());
                     }
@@ -405,18 +357,23 @@ impl Table {
 }
 
 /// One record of the batch that was decoded.
-struct Record {
+struct Record<'w> {
     columns: Vec<Batch>,
+    types: Vec<Option<ValueType>>,
+    /// None for a draft, which has no schema.
+    wordings: &'w [Wording],
     at: usize,
 }
 
-impl Record {
+impl Record<'_> {
     /// The text of a column, without white space around it; `None` for null and for columns that
     /// were not wanted.
     fn get(&self, column: usize) -> Option<&[u8]> {
         let batch = self.columns.get(column)?;
         let (start, end) = (*batch.spans.get(self.at)?)?;
-        batch.text.get(start..end).map(<[u8]>::trim_ascii)
+        let text = batch.text.get(start..end)?.trim_ascii();
+        let of = self.wordings.get(column).zip(*self.types.get(column)?);
+        Some(of.map_or(text, |(wording, of)| wording.listed(of, text)))
     }
 
     fn encode(
@@ -444,16 +401,12 @@ impl Batch {
     fn fill(
         &mut self,
         reader: &mut ColumnReader,
-        kind: Option<Kind>,
+        unsigned: bool,
+        days: Option<(i64, Zone)>,
         count: usize,
     ) -> Result<usize, ParquetError> {
         self.text.clear();
         self.spans.clear();
-        let unsigned = kind == Some(Kind::Unsigned);
-        let days = match kind {
-            Some(Kind::Date(units, zone)) => Some((units, zone)),
-            _ => None,
-        };
         match reader {
             ColumnReader::Int32ColumnReader(r) if let Some(of) = days => {
                 self.read(r, count, |x, out| write_day(out, i64::from(*x), of))
@@ -555,6 +508,7 @@ fn kind(column: &ColumnDescriptor) -> Result<Kind, &'static str> {
     match (column.physical_type(), column.converted_type()) {
         (Physical::INT96, _) => Err("a time of 96 bits"),
         (Physical::FIXED_LEN_BYTE_ARRAY, _) => Err("of bytes of a fixed length"),
+        _ if let Some(units) = units_per_day(column) => Ok(Kind::Date(units)),
         (
             Physical::INT32 | Physical::INT64,
             ConvertedType::UINT_8
@@ -584,7 +538,6 @@ fn units_per_day(column: &ColumnDescriptor) -> Option<i64> {
 /// What the numbers of a column of dates or times are.
 fn time(column: &ColumnDescriptor) -> Option<&'static str> {
     match (column.logical_type_ref(), column.converted_type()) {
-        (Some(LogicalType::Date), _) | (_, ConvertedType::DATE) => Some("dates in the file"),
         (Some(LogicalType::Timestamp(time)), _) if time.is_adjusted_to_u_t_c => Some(
             "times in the file, of which the day counts, in the zone that the file names for the column, otherwise in UTC",
         ),

@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use dpopt_data::tabular::{
-    ProblemKind, Schema, TabularError, check_parquet, draft_parquet, parquet_can_hold_the_label,
-    read_parquet, read_parquet_features, read_table_from,
+    ProblemKind, Schema, TabularError, check_parquet, draft_parquet, read_parquet,
+    read_parquet_features, read_table_from,
 };
 use dpopt_linalg::{Design, Row};
 
@@ -49,7 +49,7 @@ default = 0.0
 [[column]]
 name = "b"
 kind = "category"
-values = ["true", "false"]
+values = ["True", "false"]
 [[column]]
 name = "c"
 kind = "category"
@@ -60,21 +60,22 @@ kind = "category"
 values = ["red", "green"]
 [[column]]
 name = "day"
-kind = "number"
-min = 0.0
-max = 20.0
-default = 0.0
+kind = "date"
+min = "1970-01-01"
+max = "1970-01-21"
+default = "1970-01-01"
 "#;
 
-/// The same six records, by hand. A null is a missing field: for a category it is none of the
+/// The same six records, by hand, with truth values as the schema writes them. A null is a missing
+/// field: for a category it is none of the
 /// listed ones, not even the empty one.
 const CSV: &[u8] = b"x,f,i,u,b,c,raw,y,day\n\
-    0.5,0.1,1,4294967295,true,red,red,yes,10\n\
-    ,2.5,-2,0,false,green,\xff\xfe,no,10\n\
-    NaN,3e38,3,1,(null),,,yes,10\n\
-    1e300,,,2,true,(null),green,no,10\n\
-    -0.1,1e-7,5,3,true,\"a,b\",(null),(null),10\n\
-    7,1,9,4,false,red,red,maybe,10\n";
+    0.5,0.1,1,4294967295,True,red,red,yes,1970-01-11\n\
+    ,2.5,-2,0,false,green,\xff\xfe,no,1970-01-11\n\
+    NaN,3e38,3,1,(null),,,yes,1970-01-11\n\
+    1e300,,,2,True,(null),green,no,1970-01-11\n\
+    -0.1,1e-7,5,3,True,\"a,b\",(null),(null),1970-01-11\n\
+    7,1,9,4,false,red,red,maybe,1970-01-11\n";
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/table.parquet")
@@ -215,75 +216,98 @@ fn types_that_are_not_read_are_named_and_dates_are_told() {
         assert!(error.to_string().contains(kind), "{error}");
     }
     let draft = draft_parquet(fixture(), None).unwrap();
-    let told = "name = \"day\"\n# dates in the file\n";
-    assert!(draft.contains(told), "{draft}");
+    assert!(draft.contains("name = \"day\"\nkind = \"date\""), "{draft}");
 }
 
-/// All records have the day 10, 1970-01-11.
+/// All records have the day 1970-01-11.
 #[test]
-fn dates_of_the_file_are_dates_of_the_schema() {
-    let number = "kind = \"number\"\nmin = 0.0\nmax = 20.0\ndefault = 0.0\n";
+fn types_of_columns_are_those_that_the_schema_takes() {
+    let head = SCHEMA.split_once("[[column]]").unwrap().0;
+    let number = "kind = \"number\"\nmin = 0.0\nmax = 20.0\ndefault = 0.0";
     let dates =
-        "kind = \"date\"\nmin = \"1970-01-01\"\nmax = \"1970-01-21\"\ndefault = \"1970-01-01\"\n";
-    let at = SCHEMA.rfind(number).unwrap();
-    let text = format!("{}{dates}", &SCHEMA[..at]);
-    let of_dates = schema(&text);
-    let plain = read_parquet(fixture(), &schema(SCHEMA)).unwrap();
-    let table = read_parquet(fixture(), &of_dates).unwrap();
-    assert_eq!(bits(&table.design), bits(&plain.design));
-    let report = check_parquet(fixture(), &of_dates).unwrap();
-    assert_eq!(report.count(ProblemKind::NotADate), 0);
-    let hashed = format!("{}kind = \"hash\"\nbuckets = 8\n", &SCHEMA[..at]);
-    assert!(read_parquet(fixture(), &schema(&hashed)).is_ok());
-    // Numbers are none, and texts are looked at one by one.
-    for (name, fine) in [("i", false), ("b", false), ("x", false), ("c", true)] {
-        let start = SCHEMA.find("[[column]]").unwrap();
-        let text = format!("{}[[column]]\nname = \"{name}\"\n{dates}", &SCHEMA[..start]);
-        let read = read_parquet(fixture(), &schema(&text));
-        let refused = matches!(read, Err(TabularError::NotDates { column, .. }) if column == name);
-        assert_eq!(refused, !fine, "{name}");
+        "kind = \"date\"\nmin = \"1970-01-01\"\nmax = \"1970-01-21\"\ndefault = \"1970-01-01\"";
+    let listed = "kind = \"category\"\nvalues = [\"1.0\", \"2.50\", \"true\", \"1970/01/11\"]";
+    let hashed = "kind = \"hash\"\nbuckets = 8";
+    let words = "kind = \"category\"\nvalues = [\"red\"]";
+    for (name, kind, taken) in [
+        ("b", number, false),
+        ("day", number, false),
+        ("i", dates, false),
+        ("b", dates, false),
+        ("x", dates, false),
+        ("c", dates, true),
+        ("i", listed, true),
+        ("f", listed, true),
+        ("b", listed, true),
+        ("day", listed, true),
+        ("day", hashed, true),
+        ("i", words, false),
+        ("b", words, false),
+        ("c", words, true),
+    ] {
+        let schema = schema(&format!("{head}[[column]]\nname = \"{name}\"\n{kind}\n"));
+        let found = [
+            read_parquet(fixture(), &schema).err(),
+            read_parquet_features(fixture(), &schema).err(),
+            check_parquet(fixture(), &schema).err(),
+        ];
+        for error in found {
+            let refused = matches!(&error, Some(TabularError::ValueType { column, .. }) if column == name);
+            assert_eq!((refused, error.is_none()), (!taken, taken), "{name} {kind}: {error:?}");
+        }
     }
+    // What is listed is found: 1, 2.5 and the day.
+    for (name, value, records) in [
+        ("i", "1.0", vec![0]),
+        ("f", "2.50", vec![1]),
+        ("b", "TRUE", vec![0, 3, 4]),
+        ("day", "1970/01/11", vec![0, 1, 2, 3, 4, 5]),
+    ] {
+        let schema = schema(&format!(
+            "{head}[[column]]\nname = \"{name}\"\nkind = \"category\"\nvalues = [\"{value}\"]\n"
+        ));
+        let rows = bits(&read_parquet(fixture(), &schema).unwrap().design);
+        let found = (0..6).filter(|&i| rows[i].iter().any(|(feature, _)| *feature == 0));
+        assert_eq!(found.collect::<Vec<_>>(), records, "{name}");
+    }
+    assert_eq!(check_parquet(fixture(), &schema(SCHEMA)).unwrap().count(ProblemKind::NotADate), 0);
 }
 
-/// The texts of a typed column: `true`, a number in its shortest form, any text.
 #[test]
-fn the_type_of_a_column_says_which_labels_it_can_hold() {
+fn types_of_labels_are_those_that_the_schema_takes() {
     let label = |column: &str, told_apart: &str| {
         schema(&format!(
             "format = 1\nrow_norm = 2.0\nintercept = 1.0\nignore_unlisted = true\n[label]\ncolumn = \"{column}\"\n\
              values = [\"rest\", \"{told_apart}\"]\npositive = \"{told_apart}\"\ndefault = \"rest\"\n"
         ))
     };
+    let positives = |table: &[f32]| table.iter().filter(|y| **y > 0.0).count();
     for (column, can, can_not) in [
-        ("b", vec!["true", "false"], vec!["1", "TRUE", "yes", "True"]),
-        ("i", vec!["1", "-2"], vec!["1.0", "yes", "01", "+1"]),
-        ("u", vec!["4294967295"], vec!["1.0"]),
-        ("x", vec!["0.5", "7", "1e300"], vec!["7.0", "yes", "0,5"]),
-        ("f", vec!["0.1", "1e-7"], vec!["1.0"]),
-        ("y", vec!["yes", "1.0", "0,5"], vec![]),
+        ("b", vec![("true", 3), ("TRUE", 3), ("False", 2)], vec!["1", "yes", "T"]),
+        ("i", vec![("1", 1), ("1.0", 1), ("-2", 1), ("01", 1)], vec!["1.5", "yes", "true"]),
+        ("u", vec![("4294967295", 1), ("1e0", 1)], vec!["0.5"]),
+        ("x", vec![("0.5", 1), ("7.0", 1), ("1e300", 1)], vec!["yes", "0,5"]),
+        ("f", vec![("0.1", 1), ("1.0", 1), ("1e-7", 1)], vec!["", "nan"]),
+        ("day", vec![("1970-01-11", 6), ("1970/01/11", 6)], vec!["10", "yes"]),
+        ("y", vec![("yes", 2), ("0,5", 0)], vec![]),
     ] {
-        for (values, wanted) in [(can, true), (can_not, false)] {
-            for value in values {
-                let found = parquet_can_hold_the_label(fixture(), &label(column, value)).unwrap();
-                assert_eq!(found, wanted, "{column} {value}");
-            }
+        for (value, count) in can {
+            let table = read_parquet(fixture(), &label(column, value)).unwrap();
+            assert_eq!(positives(&table.labels), count, "{column} {value}");
+            read_parquet_features(fixture(), &label(column, value)).unwrap();
+        }
+        for value in can_not {
+            let error = read_parquet(fixture(), &label(column, value)).err().unwrap();
+            assert!(error.to_string().contains(&format!("{column:?}")), "{error}");
+            assert!(matches!(error, TabularError::ValueType { .. }));
         }
     }
-    assert!(parquet_can_hold_the_label(fixture(), &label("z", "1")).is_err());
-    // A label that is a number: truth values are none.
-    for (column, wanted) in [
-        ("b", false),
-        ("i", true),
-        ("f", true),
-        ("x", true),
-        ("y", true),
-    ] {
+    for (column, taken) in [("b", false), ("day", false), ("i", true), ("f", true), ("x", true), ("y", true)] {
         let schema = schema(&format!(
             "format = 1\nrow_norm = 2.0\nintercept = 1.0\nignore_unlisted = true\n[label]\ncolumn = \"{column}\"\n\
              kind = \"number\"\nmin = 0.0\nmax = 1.0\ndefault = 0.0\n"
         ));
-        let found = parquet_can_hold_the_label(fixture(), &schema).unwrap();
-        assert_eq!(found, wanted, "{column}");
+        assert_eq!(read_parquet(fixture(), &schema).is_ok(), taken, "{column}");
     }
 }
 

@@ -10,9 +10,9 @@ import numpy as np
 from . import _dpopt
 from ._certify import FROM_DATA
 from ._check import Checkable
-from ._frames import schema_of, table_of
+from ._frames import columns_of, is_frame, schema_of, table_of
 from ._plans import Plan
-from ._values import count, maybe, numbers, real, warn_of_budget, warn_of_ledger, word
+from ._values import converted, count, kind_of, maybe, numbers, real, warn_of_budget, warn_of_ledger, word
 from .accounting import Statement
 from .errors import DPUserError
 
@@ -57,7 +57,7 @@ _log = logging.getLogger("dpopt")
 
 
 class FromDataWarning(UserWarning):
-    """Bounds or classes were read off the records, which the guarantee does not cover."""
+    """The guarantee does not cover bounds, classes or scales that were read off the records."""
 
 
 def _flat(values):
@@ -69,19 +69,52 @@ def _is_sparse(rows):
     return hasattr(rows, "tocsr")
 
 
-#: Parts of scikit-learn that call fit once, or whose fits are no search.
-_ONCE = ("sklearn.base", "sklearn.pipeline", "sklearn.compose", "sklearn.utils")
+#: Parts of scikit-learn that call fit once on records as they are.
+_ONCE = ("sklearn.base", "sklearn.utils")
 
 
-def _repeated():
-    """What of scikit-learn calls fit, where it does so several times on the same records."""
+def _caller(estimator):
+    """The part of scikit-learn that calls fit several times on the same records, or on rows or
+    labels that it has made."""
+    # A pipeline that names its steps is taken: they come to `rests_on_`.
+    once = (*_ONCE, "sklearn.pipeline", "sklearn.callback") if hasattr(estimator, "_parent_callback_ctx") else _ONCE
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if name.startswith("sklearn.") and not name.startswith(_ONCE):
+        if name.startswith("sklearn.") and not name.startswith(once):
             return name
         frame = frame.f_back
     return None
+
+
+def _steps_before(estimator):
+    """Names of the steps that pipelines have fitted before this estimator. Since scikit-learn 1.9 a
+    pipeline hands its tree of tasks to the steps, for callbacks."""
+    names, task = [], getattr(estimator, "_parent_callback_ctx", None)
+    while task is not None and task.parent is not None:
+        before = [one for one in task.parent if one.parent is task.parent and one is not task]
+        names = [(one.source_task_name or one.task_name).removeprefix("fit-transform-") for one in before] + names
+        task = task.parent
+    return names
+
+
+def _of_steps(steps):
+    return (
+        f"rows that come out of the steps {', '.join(steps)}, which see all records: whatever one of them has {FROM_DATA} (a mean, a scale, a "
+        "vocabulary), the guarantee does not cover"
+    )
+
+
+def names_of(rows):
+    """Names of the columns of a frame, where all are words."""
+    if not is_frame(rows):
+        return None
+    names = list(rows.columns)
+    return np.array(names, dtype=object) if names and all(isinstance(name, str) for name in names) else None
+
+
+def _listed(names):
+    return "".join(f"- {name}\n" for name in names[:5]) + ("- ...\n" if len(names) > 5 else "")
 
 
 class Private(Checkable, BaseEstimator):
@@ -113,12 +146,20 @@ class Private(Checkable, BaseEstimator):
                 "give a budget: epsilon=, and delta= well below 1 over the number of records. The guarantee is (epsilon, delta)-DP "
                 f"under {self.adjacency} adjacency"
             )
-        who = _repeated()
+        who = _caller(self)
+        if who is not None and who.startswith(("sklearn.compose", "sklearn.pipeline")):
+            raise DPUserError(
+                f"{who} hands over rows or labels that it has made, and what it has {FROM_DATA} to make them is in no guarantee: fit on the "
+                "records themselves, which bounds=, label_bounds= or a schema= scale by public numbers. Pipelines of scikit-learn 1.9 or later "
+                "are taken, since they say which steps they have"
+            )
         if who is not None:
             raise DPUserError(
                 f"{who} trains several times on the same records, and what it chooses or scores is a release too: its cost is not that of "
                 "one training. Choose privately with `dpopt tune`, or choose on public data"
             )
+        if steps := _steps_before(self):
+            warnings.warn(_of_steps(steps), FromDataWarning, stacklevel=3)
         if self.progress is not None and not callable(self.progress):
             raise DPUserError(f"progress is called with the step and the number of steps, and {self.progress!r} can't be")
         return {
@@ -147,6 +188,14 @@ class Private(Checkable, BaseEstimator):
                 raise DPUserError("Complex data not supported: rows are real numbers")
             if rows.dtype.kind not in "fiub":
                 raise DPUserError(f"rows of {rows.dtype} are no numbers")
+        elif is_frame(rows):
+            for name, column in columns_of(rows):
+                if kind_of(column) not in tuple("fiub"):
+                    raise DPUserError(
+                        f"the column {name!r} of X is of {column.dtype}, and without a schema all columns are numbers: encode it by values that "
+                        "are public, leave it out, or give a schema="
+                    )
+            rows = converted(rows)
         else:
             rows = numbers(rows, "rows")
         if rows.ndim != 2:
@@ -236,13 +285,14 @@ class Private(Checkable, BaseEstimator):
             return _dpopt.Table.sparse(parts, rows.shape[1], labels, placed["intercept"])
         return _dpopt.Table.dense(rows, labels, placed["ranges"], placed["intercept"])
 
-    def _task(self, public, placed, *, loss, classes=0, label_bound=None):
+    def _task(self, public, placed, *, loss, classes=0, class_weights=None, label_bound=None):
         if not isinstance(self.hidden, (list, tuple)):
             raise DPUserError(f"hidden=(64, 32) are the units of layers, not {self.hidden!r}")
         return {
             **public,
             "loss": word("loss", loss),
             "classes": classes,
+            "class_weights": class_weights,
             "hidden": [count("hidden", units, 1, 2**20) for units in self.hidden],
             "activation": word("activation", self.activation),
             "seed": count("start_seed", self.start_seed),
@@ -266,19 +316,23 @@ class Private(Checkable, BaseEstimator):
 
     def _keep(self, width, task, placed, from_data, found, of_fit):
         """What a finished training leaves: nothing is set before."""
+        schema, steps = of_fit.get("schema_"), _steps_before(self)
+        of_fit["feature_names_in_"] = of_fit.get("feature_names_in_") if schema is None else np.array(schema.columns, dtype=object)
         vars(self).update(of_fit)
-        schema = of_fit.get("schema_")
+        if self.feature_names_in_ is None:
+            del self.feature_names_in_
         features = width - (placed["intercept"] is not None)
         self._fitted = {"task": task, "placed": placed, "weights": found["weights"], "schema": schema}
         self.n_features_in_ = features if schema is None else len(schema.columns)
         if schema is not None:
-            self.feature_names_in_ = np.array(schema.columns, dtype=object)
             self.features_ = schema.features[:features]
         self.plan_ = Plan(found["plan"], delta=task["delta"], adjacency=task["adjacency"], records=task["records"])
         self.stop_, self.steps_, self.bound_ = found["stop"], found["steps"], found["bound"]
         self.event_ = found["event"]
         self.guarantee_ = Statement(found["epsilon"], task["delta"], task["adjacency"], found["accountant"], found["event"])
         self.rests_on_ = list(found["rests_on"])
+        if steps:
+            self.rests_on_.append(_of_steps(steps))
         if from_data:
             self.rests_on_.append(f"{' and '.join(from_data)} that were {FROM_DATA}, which the guarantee does not cover")
             warnings.warn(self.rests_on_[-1], FromDataWarning, stacklevel=4)
@@ -296,13 +350,32 @@ class Private(Checkable, BaseEstimator):
         return self._fitted
 
     def _fitting(self, rows):
-        """Rows with as many columns as were fitted."""
+        """Rows with the columns that were fitted."""
+        self._check_names(names_of(rows))
         rows = self._shape(rows)
         if rows.shape[1] != self.n_features_in_:
             raise DPUserError(
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input"
             )
         return rows
+
+    def _check_names(self, names):
+        """As scikit-learn does, in its words."""
+        fitted, who = getattr(self, "feature_names_in_", None), type(self).__name__
+        if fitted is None and names is not None:
+            warnings.warn(f"X has feature names, but {who} was fitted without feature names", stacklevel=5)
+        elif fitted is not None and names is None:
+            warnings.warn(f"X does not have valid feature names, but {who} was fitted with feature names", stacklevel=5)
+        elif fitted is not None and list(fitted) != list(names):
+            unseen, missing = sorted({*names} - {*fitted}), sorted({*fitted} - {*names})
+            parts = ["The feature names should match those that were passed during fit.\n"]
+            if unseen:
+                parts.append(f"Feature names unseen at fit time:\n{_listed(unseen)}")
+            if missing:
+                parts.append(f"Feature names seen at fit time, yet now missing:\n{_listed(missing)}")
+            if not (unseen or missing):
+                parts.append("Feature names must be in the same order as they were in fit.\n")
+            raise DPUserError("".join(parts))
 
     def _outputs(self, rows):
         fitted = self._of_fit()

@@ -62,7 +62,7 @@ class Certifiable:
             raise DPUserError("a perceptron has no constants that a certificate could rest on")
         targets = None if gradient is None else (real("gradient", gradient), real("curvature", curvature))
         task, delta = fitted["task"], real("delta", delta)
-        wanted = {name: task[name] for name in ("loss", "label_bound", "records", "adjacency")}
+        wanted = {name: task[name] for name in ("loss", "label_bound", "class_weights", "records", "adjacency")}
         wanted.update(row_norm=placed["row_norm"], epsilon=real("epsilon", epsilon), delta=delta, targets=targets, failure=real("failure", failure))
         threads = maybe(count, "threads", self.threads, 1, 4096)
         self._warn_of_budget(wanted, table, 2)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from . import _dpopt
-from ._base import ClassifierMixin, FromDataWarning, NotFittedError, Private, RegressorMixin  # noqa: F401
+from ._base import ClassifierMixin, FromDataWarning, NotFittedError, Private, RegressorMixin, names_of  # noqa: F401
 from ._certify import Certifiable
 from ._frames import table_of
 from ._plans import Plan
@@ -18,7 +18,8 @@ class PrivateClassifier(Certifiable, ClassifierMixin, Private):
 
     ``epsilon``, ``delta``, ``adjacency``: the budget. ``bounds``: public (low, high) of the columns, to which values are cut and by which
     they are brought to [-1, 1]; or ``row_norm``: a public bound on the length of a row, the intercept's constant included. ``classes``: the
-    public list of labels; another label counts as the first of them. ``schema``: in their place, a :class:`dpopt.Schema`, its path or its
+    public list of labels; another label counts as the first of them. ``class_weights``: ``{class: weight}``, public factors of records' losses
+    from 1e-6 to 1e6, 1 where none is given; the clip and the noise follow the largest. ``schema``: in their place, a :class:`dpopt.Schema`, its path or its
     TOML text; X is then a frame of pandas or polars, a dict of columns, or the path of a CSV, Parquet or ``.dpr`` file. ``solver``: a name of :func:`dpopt.solvers`, or ``"auto"``.
     ``ledger``: a :class:`dpopt.Ledger` that pays. Noise is drawn from the operating system's entropy, so there is no ``random_state``.
 
@@ -35,6 +36,7 @@ class PrivateClassifier(Certifiable, ClassifierMixin, Private):
         bounds=None,
         row_norm=None,
         classes=None,
+        class_weights=None,
         bounds_from_data=False,
         records=None,
         loss=None,
@@ -55,6 +57,7 @@ class PrivateClassifier(Certifiable, ClassifierMixin, Private):
         self.bounds = bounds
         self.row_norm = row_norm
         self.classes = classes
+        self.class_weights = class_weights
         self.bounds_from_data = bounds_from_data
         self.records = records
         self.loss = loss
@@ -78,7 +81,26 @@ class PrivateClassifier(Certifiable, ClassifierMixin, Private):
             raise DPUserError(f"{loss} is a loss of two classes, and there are {len(classes)}; take softmax")
         if not several and loss == "softmax":
             raise DPUserError("softmax is a loss of three classes or more; take logistic, which is the same model with half of the weights")
-        return {"loss": loss, "classes": len(classes) if several else 0}
+        return {"loss": loss, "classes": len(classes) if several else 0, "class_weights": self._weights_of(classes)}
+
+    def _weights_of(self, classes):
+        """A factor for each class; none where no weights are given."""
+        if self.class_weights is None:
+            return None
+        if isinstance(self.class_weights, str):
+            raise DPUserError(
+                f"class_weights={self.class_weights!r}: weights that are counted from the records would tell the count, which is paid by nothing; "
+                "write the weights, from shares that are public"
+            )
+        try:
+            given = dict(self.class_weights)
+            unknown = [value for value in given if value not in classes]
+        except (TypeError, ValueError):
+            raise DPUserError(f"class_weights={self.class_weights!r} is not {{class: weight}}") from None
+        if unknown:
+            more = ", ..." if len(classes) > 10 else ""
+            raise DPUserError(f"class_weights has {unknown[0]!r}, which is none of the classes {', '.join(map(repr, classes[:10]))}{more}")
+        return [real("a class weight", given.get(value, 1.0)) for value in classes]
 
     @staticmethod
     def _classes_of(schema):
@@ -119,7 +141,8 @@ class PrivateClassifier(Certifiable, ClassifierMixin, Private):
         of = self._of_classes(classes)
         placed = self._placed(rows, from_data)
         task = self._task(public, placed, **of)
-        return self._train(self._table(rows, self._targets(labels, classes), placed), task, placed, from_data, classes_=np.asarray(classes))
+        table = self._table(rows, self._targets(labels, classes), placed)
+        return self._train(table, task, placed, from_data, classes_=np.asarray(classes), feature_names_in_=names_of(X))
 
     def _targets(self, labels, classes=None):
         classes = list(self.classes_) if classes is None else classes
@@ -160,6 +183,7 @@ class PrivateMLPClassifier(PrivateClassifier):
         bounds=None,
         row_norm=None,
         classes=None,
+        class_weights=None,
         bounds_from_data=False,
         records=None,
         loss=None,
@@ -181,6 +205,7 @@ class PrivateMLPClassifier(PrivateClassifier):
             bounds=bounds,
             row_norm=row_norm,
             classes=classes,
+            class_weights=class_weights,
             bounds_from_data=bounds_from_data,
             records=records,
             loss=loss,
@@ -289,7 +314,8 @@ class PrivateRegressor(Certifiable, RegressorMixin, Private):
         placed = self._placed(rows, from_data)
         task = self._task(public, placed, **self._planned())
         of = (low + high) / 2.0, (high - low) / 2.0
-        return self._train(self._table(rows, self._targets(column, of), placed), task, placed, from_data, _label=of)
+        table = self._table(rows, self._targets(column, of), placed)
+        return self._train(table, task, placed, from_data, _label=of, feature_names_in_=names_of(X))
 
     def _targets(self, labels, of=None):
         middle, half = of or self._label
@@ -335,7 +361,7 @@ class _ByObjective(Private):
         threads = maybe(count, "threads", self.threads, 1, 4096)
         found, beside = _dpopt.train_groups(table, task, threads, self.ledger, self.progress)
         # Scores are those of a logistic model.
-        score = {"loss": "logistic", "classes": 0, "hidden": [], "activation": "relu", "seed": 0, "label_bound": None, "solver": "auto"}
+        score = {"loss": "logistic", "classes": 0, "class_weights": None, "hidden": [], "activation": "relu", "seed": 0, "label_bound": None, "solver": "auto"}
         self._keep(table.width, {**task, **score}, placed, [], found, of_fit)
         return beside
 
@@ -428,7 +454,7 @@ class PrivateGroupDRO(ClassifierMixin, _ByObjective):
         table, placed = self._records(X, y, schema, classes)
         cell = 1.0 + places(self._column(len(table), groups, "groups"), listed, "groups")
         table.times(cell.astype(np.float32))
-        of_fit = {"classes_": np.asarray(classes), "groups_": np.asarray(listed)}
+        of_fit = {"classes_": np.asarray(classes), "groups_": np.asarray(listed), "feature_names_in_": names_of(X)}
         self.group_weights_ = self._train_by_objective(table, placed, {**public, **objective}, schema, of_fit)
         return self
 
@@ -501,7 +527,8 @@ class PrivateRanker(_ByObjective):
         public, schema = self._check_public(), self._by_schema(y)
         task, classes = {**public, **self._objective(schema)}, self._two(schema, "")
         table, placed = self._records(X, y, schema, classes)
-        self._train_by_objective(table, placed, task, schema, {"classes_": np.asarray(classes)})
+        of_fit = {"classes_": np.asarray(classes), "feature_names_in_": names_of(X)}
+        self._train_by_objective(table, placed, task, schema, of_fit)
         return self
 
     def predict(self, X):

@@ -55,8 +55,40 @@ def _number(value):
         return math.nan
 
 
+#: Types of polars, by NumPy's letters. Whole numbers have their size in the name.
+_POLARS = {
+    "Boolean": "b", "Decimal": "f", "Date": "M", "Datetime": "M", "String": "U", "Categorical": "U", "Enum": "U", "Binary": "S", "Null": "O", "Object": "O",
+}  # fmt: skip
+
+
+def kind_of(values):
+    """The type of a whole column or array, which is public, by NumPy's letter. ``O``: each value has a
+    type of its own. ``V``: a type that is not read. None: a list, of which no element is looked at."""
+    dtype = getattr(values, "dtype", None)
+    if dtype is None or isinstance(dtype, np.dtype):
+        return None if dtype is None else dtype.kind
+    name = str(dtype).split("[")[0].split("(")[0]
+    if hasattr(values, "null_count"):
+        numeric = {"Int": "i", "UInt": "u", "Float": "f"}.get(name.rstrip("0123456789"))
+        return numeric or _POLARS.get(name, "V")
+    if getattr(dtype, "categories", None) is not None:
+        return kind_of(dtype.categories)
+    return "U" if name in ("str", "string", "large_string") else getattr(dtype, "kind", "V")
+
+
 def numbers(values, what):
-    """An array of single or double precision, aligned. What is no number becomes a NaN; types that hold none are refused as such."""
+    """An array of single or double precision, aligned. A value of a list that is not a number becomes
+    a NaN; an array of another type than numbers is refused."""
+    kind = kind_of(values)
+    if kind == "c":
+        raise DPUserError(f"Complex data not supported: {what} are real numbers")
+    if kind is not None and kind not in "fiub":
+        raise DPUserError(f"{what} of {values.dtype} are not numbers; encode them by values that are public, or convert the type")
+    return converted(values)
+
+
+def converted(values):
+    """As :func:`numbers`, after the types. A value that is not a number becomes a NaN."""
     if isinstance(values, np.ma.MaskedArray):
         kind = values.dtype.kind
         values = values.astype(np.float64).filled(math.nan) if kind in "fiub" else values.data
@@ -71,10 +103,6 @@ def numbers(values, what):
         values = found.astype(np.float64) if found.dtype.kind in "fiub" else np.asarray(values, dtype=object)
     if values.dtype.kind == "O":
         values = np.array([_number(value) for value in values.ravel()], dtype=np.float64).reshape(values.shape)
-    if values.dtype.kind == "c":
-        raise DPUserError(f"Complex data not supported: {what} are real numbers")
-    if values.dtype.kind not in "fiub":
-        raise DPUserError(f"{what} of {values.dtype} are no numbers; encode them by values that are public")
     single = values.dtype.kind == "f" and values.dtype.itemsize <= 4 or values.dtype.kind != "f" and values.dtype.itemsize <= 2
     with np.errstate(all="ignore"):
         return np.require(values.astype(np.float32 if single else np.float64, copy=False), requirements=["A"])
@@ -97,20 +125,18 @@ def public_list(name, values):
 
 def places(values, listed, name):
     """Where each value stands in a public list. One that is not there counts as the first."""
+    kind, words = kind_of(values), isinstance(listed[0], str)
+    if kind is not None and kind not in ("UO" if words else "fiub"):
+        raise DPUserError(f"{name} of {values.dtype} are none of the {'words' if words else 'numbers'} {listed!r}; convert their type")
     if isinstance(values, np.ma.MaskedArray):
         values = values.astype(object).filled(None)
-    typed = values.dtype if isinstance(getattr(values, "dtype", None), np.dtype) else None
-    if typed is not None and typed.kind in "fiub":
-        if isinstance(listed[0], str):
-            raise DPUserError(f"{name} of {typed} are none of the words {listed!r}")
+    if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         array = np.asarray(values)
-        if typed.kind != "f" or all(float(value) == value for value in listed):
+        if kind != "f" or all(float(value) == value for value in listed):
             found = np.zeros(array.shape, dtype=np.int64)
             for place, value in enumerate(listed):
                 found[array == value] = place
             return found
-    if typed is not None and typed.kind in "US" and not isinstance(listed[0], str):
-        raise DPUserError(f"{name} of {typed} are none of the numbers {listed!r}")
     index = {value: place for place, value in enumerate(listed)}
 
     def place(value):
