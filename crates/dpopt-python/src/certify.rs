@@ -5,9 +5,7 @@ use std::num::NonZeroUsize;
 
 use dpopt::certify::{Interval, SecondOrderCertificate, SecondOrderPlan, SecondOrderTargets};
 use dpopt::nonconvex::PublicFacts;
-use dpopt::oracle::{
-    Examples, Glm, PrivateData, PrivateMean, TwiceDifferentiable, Weighted,
-};
+use dpopt::oracle::{Examples, Glm, PrivateData, PrivateMean, TwiceDifferentiable, Weighted};
 use dpopt::privacy::accounting::gdp;
 use dpopt::privacy::{ClipNorm, Curator, Event, Refused};
 use numpy::PyReadonlyArray1;
@@ -87,7 +85,9 @@ pub(crate) fn certify(
     }
     let weights = class_weights(wanted.class_weights.as_deref())?;
     let constants = loss.constants_within(data.row_norm(), wanted.label_bound);
-    let constants = weights.as_ref().map_or(constants, |of| of.constants(constants));
+    let constants = weights
+        .as_ref()
+        .map_or(constants, |of| of.constants(constants));
     let (records, dim) = (data.public_records(), point.len());
     let facts = PublicFacts::glm(records, dim, adjacency, data.row_norm(), constants);
     let facts = facts.map_err(errors::no_plan)?;
@@ -131,7 +131,13 @@ pub(crate) fn certify(
 }
 
 /// A plan, the records, who pays, how many threads there are, and the point.
-type On<'a> = (&'a SecondOrderPlan, &'a PrivateData, Curator, NonZeroUsize, &'a [f64]);
+type On<'a> = (
+    &'a SecondOrderPlan,
+    &'a PrivateData,
+    Curator,
+    NonZeroUsize,
+    &'a [f64],
+);
 
 /// What is released, and whether the ledger knows that it is done.
 fn release<L: TwiceDifferentiable<Records = Examples>>(

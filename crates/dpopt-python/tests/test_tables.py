@@ -496,16 +496,18 @@ def test_labels_that_are_learned_of_are_refused():
 
 
 def test_class_weights_are_those_of_the_command():
-    """A weight of 3 stands for three copies of a record: both have the same minimum."""
+    """The first step from the origin is along the sum of a(y) (y - 1/2) (x, 1), the logistic loss's gradient there."""
     rng = np.random.default_rng(4)
     rows = rng.uniform(-1, 1, (3000, 2))
-    labels = np.where(rows[:, 0] + rng.normal(size=3000) > 1, "yes", "no")
-    clear = dict(epsilon=1e5, delta=1e-2, **UNIT, row_norm=1.5, classes=["no", "yes"], max_steps=400)
-    weighted = PrivateClassifier(**clear, class_weights={"yes": 3}).fit(rows, labels)
-    copies = np.repeat(np.arange(3000), np.where(labels == "yes", 3, 1))
-    copied = PrivateClassifier(**clear).fit(rows[copies], labels[copies])
-    plain = PrivateClassifier(**clear).fit(rows, labels)
-    assert np.allclose(weighted.coef_, copied.coef_, atol=0.05) and np.allclose(weighted.intercept_, copied.intercept_, atol=0.05)
+    positive = rows[:, 0] + rng.normal(size=3000) > 1
+    labels = np.where(positive, "yes", "no")
+    clear = dict(epsilon=1e5, delta=1e-2, **UNIT, row_norm=2.0, classes=["no", "yes"])
+    for weights, (of_no, of_yes) in [(None, (1, 1)), ({"yes": 3}, (1, 3)), ({"no": 0.2, "yes": 7}, (0.2, 7))]:
+        step = PrivateClassifier(**clear, max_steps=1, solver="noisy-gd", class_weights=weights).fit(rows, labels)
+        found = np.append(step.coef_[0], step.intercept_)
+        wanted = (np.where(positive, of_yes, -of_no)[:, None] * np.column_stack([rows, np.ones(3000)])).mean(axis=0)
+        assert np.allclose(found / np.linalg.norm(found), wanted / np.linalg.norm(wanted), atol=1e-3)
+    plain, weighted = (PrivateClassifier(**clear, class_weights=of).fit(rows, labels) for of in (None, {"yes": 3}))
     assert weighted.intercept_[0] > plain.intercept_[0] + 0.5
     # The clip is that of the loss times the largest weight, and the plan is the run's.
     planned = weighted.plan(records=3000, features=2)

@@ -59,9 +59,7 @@ pub use groups::{Groups, read_grouped, read_grouped_from};
 pub use header::Layout;
 pub use line::Fields;
 #[cfg(feature = "parquet")]
-pub use parquet::{
-    check_parquet, draft_parquet, read_parquet, read_parquet_features,
-};
+pub use parquet::{check_parquet, draft_parquet, read_parquet, read_parquet_features};
 pub use reader::{
     EncodedTable, read_features, read_features_from, read_table, read_table_from, visit_features,
     visit_features_from,

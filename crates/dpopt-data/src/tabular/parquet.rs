@@ -214,7 +214,10 @@ impl Table {
     /// The type of a column's values; none for a column that is not read.
     fn value_type(&self, at: usize) -> Option<ValueType> {
         let columns = self.reader.metadata().file_metadata().schema_descr();
-        match (self.kinds.get(at)?.ok()?, columns.column(at).physical_type()) {
+        match (
+            self.kinds.get(at)?.ok()?,
+            columns.column(at).physical_type(),
+        ) {
             (Kind::Date(_), _) => Some(ValueType::Date),
             (Kind::Plain | Kind::Unsigned, physical) => match physical {
                 Physical::BOOLEAN => Some(ValueType::Truth),
@@ -287,7 +290,9 @@ impl Table {
         self.check_size(wanted.len())?;
         let mut record = Record {
             columns: self.names.iter().map(|_| Batch::default()).collect(),
-            types: (0..self.names.len()).map(|at| self.value_type(at)).collect(),
+            types: (0..self.names.len())
+                .map(|at| self.value_type(at))
+                .collect(),
             wordings,
             at: 0,
         };

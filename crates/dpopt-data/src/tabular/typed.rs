@@ -27,13 +27,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    const ALL: [Self; 5] = [
-        Self::Truth,
-        Self::Whole,
-        Self::Real,
-        Self::Date,
-        Self::Text,
-    ];
+    const ALL: [Self; 5] = [Self::Truth, Self::Whole, Self::Real, Self::Date, Self::Text];
 
     /// The text that readers write for the value of this type that a listed text stands for; none
     /// where it stands for no such value.
@@ -150,9 +144,13 @@ impl<'s> Takes<'s> {
         match kind {
             ColumnKind::Number(_) => Self::Number,
             ColumnKind::Date(_) => Self::Date,
-            ColumnKind::Category(of) => {
-                Self::Listed(of.values.iter().chain(&of.reference).map(String::as_str).collect())
-            }
+            ColumnKind::Category(of) => Self::Listed(
+                of.values
+                    .iter()
+                    .chain(&of.reference)
+                    .map(String::as_str)
+                    .collect(),
+            ),
             ColumnKind::Hash(_) | ColumnKind::Ignore => Self::Anything,
         }
     }
@@ -169,10 +167,9 @@ impl<'s> Takes<'s> {
         use ValueType::{Date, Real, Text, Truth, Whole};
         let held = |text: &&str| of.text_of(text).is_some();
         match (self, of) {
-            (Self::Anything, _)
-            | (_, Text)
-            | (Self::Number, Whole | Real)
-            | (Self::Date, Date) => Ok(HashMap::new()),
+            (Self::Anything, _) | (_, Text) | (Self::Number, Whole | Real) | (Self::Date, Date) => {
+                Ok(HashMap::new())
+            }
             (Self::Number, Truth | Date) => Err(TypeProblem::Kind("number")),
             (Self::Date, Truth | Whole | Real) => Err(TypeProblem::Kind("date")),
             (Self::Listed(listed), Truth | Whole | Real | Date) => {
@@ -200,7 +197,8 @@ fn worded(listed: &[&str], of: ValueType) -> HashMap<Vec<u8>, Vec<u8>> {
     let mut all = HashMap::new();
     for text in listed {
         if let Some(written) = of.text_of(text) {
-            all.entry(written).or_insert_with(|| text.as_bytes().to_vec());
+            all.entry(written)
+                .or_insert_with(|| text.as_bytes().to_vec());
         }
     }
     for text in listed {

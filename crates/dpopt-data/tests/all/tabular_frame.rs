@@ -1,8 +1,6 @@
 //! Frames in memory against CSV: the same texts are the same rows.
 
-use dpopt_data::tabular::{
-    Schema, TabularError, ValueType, Values, encode_frame, read_table_from,
-};
+use dpopt_data::tabular::{Schema, TabularError, ValueType, Values, encode_frame, read_table_from};
 use dpopt_linalg::Design;
 
 const SCHEMA: &str = r#"
@@ -136,19 +134,68 @@ fn classes(values: &str) -> String {
 /// Values as a frame has them, and as a CSV file has them that the schema was drafted from.
 #[test]
 fn a_typed_value_is_the_one_that_the_schema_writes_in_another_form() {
-    let of = |of, all: [&'static [u8]; 2]| Values::Typed(of, vec![Some(all[0]), Some(all[1]), None]);
+    let of =
+        |of, all: [&'static [u8]; 2]| Values::Typed(of, vec![Some(all[0]), Some(all[1]), None]);
     let objects = |of, all: [&'static [u8]; 2]| {
         Values::Objects(vec![Some((of, all[0])), Some((of, all[1])), None])
     };
     let cases = [
-        ("[\"False\", \"True\"]", ValueType::Truth, [&b"false"[..], b"true"], "False", "True"),
-        ("[\"FALSE\", \"TRUE\"]", ValueType::Truth, [b"false", b"true"], "FALSE", "TRUE"),
-        ("[\"0.0\", \"1.0\"]", ValueType::Real, [b"0", b"1"], "0.0", "1.0"),
-        ("[\"0.0\", \"1.0\"]", ValueType::Whole, [b"0", b"1"], "0.0", "1.0"),
-        ("[\"-1\", \"1e0\"]", ValueType::Whole, [b"-1", b"1"], "-1", "1e0"),
-        ("[\"2.50\", \"3e17\"]", ValueType::Real, [b"2.5", b"3e17"], "2.50", "3e17"),
-        ("[\"1.0\", \"2\", \"1\"]", ValueType::Real, [b"2", b"1"], "2", "1"),
-        ("[\"2020/01/31\", \"2020/02/01\"]", ValueType::Date, [b"2020-01-31", b"2020-02-01"], "2020/01/31", "2020/02/01"),
+        (
+            "[\"False\", \"True\"]",
+            ValueType::Truth,
+            [&b"false"[..], b"true"],
+            "False",
+            "True",
+        ),
+        (
+            "[\"FALSE\", \"TRUE\"]",
+            ValueType::Truth,
+            [b"false", b"true"],
+            "FALSE",
+            "TRUE",
+        ),
+        (
+            "[\"0.0\", \"1.0\"]",
+            ValueType::Real,
+            [b"0", b"1"],
+            "0.0",
+            "1.0",
+        ),
+        (
+            "[\"0.0\", \"1.0\"]",
+            ValueType::Whole,
+            [b"0", b"1"],
+            "0.0",
+            "1.0",
+        ),
+        (
+            "[\"-1\", \"1e0\"]",
+            ValueType::Whole,
+            [b"-1", b"1"],
+            "-1",
+            "1e0",
+        ),
+        (
+            "[\"2.50\", \"3e17\"]",
+            ValueType::Real,
+            [b"2.5", b"3e17"],
+            "2.50",
+            "3e17",
+        ),
+        (
+            "[\"1.0\", \"2\", \"1\"]",
+            ValueType::Real,
+            [b"2", b"1"],
+            "2",
+            "1",
+        ),
+        (
+            "[\"2020/01/31\", \"2020/02/01\"]",
+            ValueType::Date,
+            [b"2020-01-31", b"2020-02-01"],
+            "2020/01/31",
+            "2020/02/01",
+        ),
     ];
     for (values, each, written, first, second) in cases {
         let schema = small(&category(values), &classes("[\"no\", \"yes\"]"));
@@ -190,34 +237,83 @@ fn a_column_of_a_type_that_the_schema_can_not_take_is_refused() {
         (DAYS.to_owned(), [false, false, false, true, true]),
         ("kind = \"hash\"\nbuckets = 4".to_owned(), [true; 5]),
         ("kind = \"ignore\"".to_owned(), [true; 5]),
-        (category("[\"a\", \"True\"]"), [true, false, false, false, true]),
-        (category("[\"a\", \"1.0\"]"), [false, true, true, false, true]),
-        (category("[\"a\", \"1.5\"]"), [false, false, true, false, true]),
-        (category("[\"a\", \"2020-01-31\"]"), [false, false, false, true, true]),
-        (category("[\"a\", \"b\"]"), [false, false, false, false, true]),
-        (format!("{}\nreference = \"2\"", category("[\"a\"]")), [false, true, true, false, true]),
+        (
+            category("[\"a\", \"True\"]"),
+            [true, false, false, false, true],
+        ),
+        (
+            category("[\"a\", \"1.0\"]"),
+            [false, true, true, false, true],
+        ),
+        (
+            category("[\"a\", \"1.5\"]"),
+            [false, false, true, false, true],
+        ),
+        (
+            category("[\"a\", \"2020-01-31\"]"),
+            [false, false, false, true, true],
+        ),
+        (
+            category("[\"a\", \"b\"]"),
+            [false, false, false, false, true],
+        ),
+        (
+            format!("{}\nreference = \"2\"", category("[\"a\"]")),
+            [false, true, true, false, true],
+        ),
     ];
     let labels = [
         (NUMBER.to_owned(), [false, true, true, false, true]),
-        (classes("[\"other\", \"true\"]"), [true, false, false, false, true]),
-        (classes("[\"other\", \"1\"]"), [false, true, true, false, true]),
-        (classes("[\"1\", \"other\"]"), [false, false, false, false, true]),
-        ("values = [\"1\", \"2\", \"3\"]\ndefault = \"1\"".to_owned(), [false, true, true, false, true]),
-        ("values = [\"1\", \"2\", \"x\"]\ndefault = \"1\"".to_owned(), [false, false, false, false, true]),
+        (
+            classes("[\"other\", \"true\"]"),
+            [true, false, false, false, true],
+        ),
+        (
+            classes("[\"other\", \"1\"]"),
+            [false, true, true, false, true],
+        ),
+        (
+            classes("[\"1\", \"other\"]"),
+            [false, false, false, false, true],
+        ),
+        (
+            "values = [\"1\", \"2\", \"3\"]\ndefault = \"1\"".to_owned(),
+            [false, true, true, false, true],
+        ),
+        (
+            "values = [\"1\", \"2\", \"x\"]\ndefault = \"1\"".to_owned(),
+            [false, false, false, false, true],
+        ),
     ];
-    let cases = columns.iter().map(|(column, taken)| ("x", column, two.as_str(), taken));
+    let cases = columns
+        .iter()
+        .map(|(column, taken)| ("x", column, two.as_str(), taken));
     let ignored = "kind = \"ignore\"";
-    let cases = cases.chain(labels.iter().map(|(label, taken)| ("y", label, ignored, taken)));
+    let cases = cases.chain(
+        labels
+            .iter()
+            .map(|(label, taken)| ("y", label, ignored, taken)),
+    );
     for (at, of, other, taken) in cases {
-        let schema = if at == "x" { small(of, other) } else { small(other, of) };
+        let schema = if at == "x" {
+            small(of, other)
+        } else {
+            small(other, of)
+        };
         for ((values, kind), taken) in types.iter().zip(taken) {
             let other = if at == "x" { "y" } else { "x" };
-            let frame = named(vec![(at, values.clone()), (other, texts(vec![Some(b"no")]))]);
+            let frame = named(vec![
+                (at, values.clone()),
+                (other, texts(vec![Some(b"no")])),
+            ]);
             match encode_frame(&frame, &schema, true, "frame") {
                 Ok(_) => assert!(taken, "{of}: {kind}"),
                 Err(error) => {
                     let said = error.to_string();
-                    assert!(!taken && said.contains(&format!("{at:?}")) && said.contains(kind), "{of}: {said}");
+                    assert!(
+                        !taken && said.contains(&format!("{at:?}")) && said.contains(kind),
+                        "{of}: {said}"
+                    );
                     assert!(matches!(error, TabularError::ValueType { .. }));
                 }
             }
@@ -234,10 +330,10 @@ fn a_column_of_a_type_that_the_schema_can_not_take_is_refused() {
 #[test]
 fn a_longer_text_than_a_line_is_missing() {
     let long = vec![b'7'; (1 << 20) + 1];
-    let texts: [Option<&[u8]>; 2] = [Some(&long), None];
+    let distance: [Option<&[u8]>; 2] = [Some(&long), None];
     agrees(
         &named(vec![
-            ("distance", texts(texts.to_vec())),
+            ("distance", texts(distance.to_vec())),
             ("by", texts(vec![Some(b"bus"); 2])),
             // Shorter than the others.
             ("late", Values::Integers(&[1])),
