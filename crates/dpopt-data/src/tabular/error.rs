@@ -4,7 +4,7 @@ use std::io;
 
 use dpopt_linalg::{DesignError, RowFileError};
 
-use super::typed::ValueType;
+use super::value::ValueType;
 use crate::formats::stream::StreamError;
 use crate::formats::{FormatError, Limits};
 use crate::names::meant;

@@ -1,7 +1,5 @@
 //! Frames in memory: columns of values to the same fields that a line of CSV would hold.
 
-use std::io::Write;
-
 use dpopt_linalg::Design;
 
 use super::check::{CheckReport, Collector};
@@ -10,7 +8,8 @@ use super::error::TabularError;
 use super::header::Layout;
 use super::reader::EncodedTable;
 use super::schema::Schema;
-use super::typed::{ValueType, Wording};
+use super::typed::Wording;
+use super::value::{ValueType, write_double, write_number, write_single};
 use super::witness::{Silent, Witness};
 use crate::formats::MAX_LINE_BYTES;
 
@@ -174,33 +173,4 @@ fn encode_before(
         labels,
         row_norm: schema.row_norm(),
     })
-}
-
-/// Writes a number in its shortest form.
-pub(super) fn write_number(out: &mut Vec<u8>, number: impl std::fmt::Display) {
-    // Writing to memory can't fail.
-    let _ = write!(out, "{number}");
-}
-
-/// As [`write_number`], with an exponent where it is large or small.
-pub(super) fn write_double(out: &mut Vec<u8>, x: f64) {
-    if plain(x) {
-        write_number(out, x);
-    } else {
-        write_number(out, format_args!("{x:e}"));
-    }
-}
-
-/// As [`write_double`].
-pub(super) fn write_single(out: &mut Vec<u8>, x: f32) {
-    if plain(f64::from(x)) {
-        write_number(out, x);
-    } else {
-        write_number(out, format_args!("{x:e}"));
-    }
-}
-
-/// Whether a number is written without an exponent.
-fn plain(x: f64) -> bool {
-    x == 0.0 || (1e-5..1e17).contains(&x.abs())
 }

@@ -35,6 +35,7 @@ mod reader;
 mod schema;
 mod seen;
 mod typed;
+mod value;
 mod witness;
 mod write;
 #[cfg(feature = "parquet")]
@@ -65,5 +66,5 @@ pub use reader::{
     visit_features_from,
 };
 pub use schema::Schema;
-pub use typed::ValueType;
+pub use value::ValueType;
 pub use witness::ProblemKind;

@@ -7,28 +7,11 @@ use super::column::{ColumnKind, Label, LabelKind};
 use super::date;
 use super::encode::parse;
 use super::error::{TabularError, TypeProblem};
-use super::frame::write_double;
 use super::header::Layout;
 use super::schema::Schema;
-
-/// The type of a value. The type of a whole column is public.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ValueType {
-    /// True or false.
-    Truth,
-    /// A whole number.
-    Whole,
-    /// A number with a point.
-    Real,
-    /// A day, or a time of which the day counts.
-    Date,
-    /// A text, read as a field of a CSV file.
-    Text,
-}
+use super::value::{ValueType, write_double};
 
 impl ValueType {
-    const ALL: [Self; 5] = [Self::Truth, Self::Whole, Self::Real, Self::Date, Self::Text];
-
     /// The text that readers write for the value of this type that a listed text stands for; none
     /// where it stands for no such value.
     fn text_of(self, listed: &str) -> Option<Vec<u8>> {
@@ -57,18 +40,6 @@ impl ValueType {
                 .map(|day| date::text(day).into_bytes()),
             Self::Text => Some(listed.as_bytes().to_vec()),
         }
-    }
-}
-
-impl std::fmt::Display for ValueType {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Truth => "truth values",
-            Self::Whole => "whole numbers",
-            Self::Real => "numbers with a point",
-            Self::Date => "dates or times",
-            Self::Text => "texts",
-        })
     }
 }
 
@@ -173,7 +144,7 @@ impl<'s> Takes<'s> {
             (Self::Number, Truth | Date) => Err(TypeProblem::Kind("number")),
             (Self::Date, Truth | Whole | Real) => Err(TypeProblem::Kind("date")),
             (Self::Listed(listed), Truth | Whole | Real | Date) => {
-                if listed.iter().any(|text| held(text)) {
+                if listed.iter().any(held) {
                     Ok(worded(listed, of))
                 } else {
                     Err(TypeProblem::values(listed))
