@@ -4,8 +4,9 @@ use dpopt::data::tabular::Groups;
 use dpopt::oracle::{Cell, CellShares, Glm, PublicData};
 use serde::Serialize;
 
+use crate::beside::{Beside, Figure};
 use crate::fit::Fit;
-use crate::objective::{Dual, Ready};
+use crate::objective::{Dual, Objective, Ready};
 
 /// One class of one group of the test set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,6 +34,8 @@ pub(crate) struct ByGroup {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) true_positive_rate_difference: Option<f64>,
     pub(crate) groups: Vec<GroupRow>,
+    #[serde(skip)]
+    pub(crate) beside: Beside,
 }
 
 /// The classes of all groups that the test set has records of.
@@ -101,7 +104,15 @@ pub(crate) fn by_group(
             (low.min(*rate), high.max(*rate))
         });
     let worst = rows.iter().map(|row| row.test_accuracy).reduce(f64::min)?;
+    let aimed = trained.is_some_and(|(ready, _)| ready.objective == Objective::GroupDro);
     Some(ByGroup {
+        // A constant is wrong about all records of one class.
+        beside: Beside::exact(
+            Figure::WorstGroupAccuracy,
+            worst,
+            ("any constant", 0.0),
+            aimed,
+        ),
         worst_group_accuracy: worst,
         true_positive_rate_difference: (rates.len() > 1).then_some(ends.1 - ends.0),
         groups: rows,
@@ -116,6 +127,7 @@ impl ByGroup {
             "worst accuracy of a group".to_owned(),
             number(self.worst_group_accuracy),
         )];
+        rows.extend(Beside::rows(std::slice::from_ref(&self.beside)));
         let rate = self.true_positive_rate_difference;
         rows.extend(
             rate.map(|rate| ("difference of true positive rates".to_owned(), number(rate))),

@@ -6,6 +6,8 @@ use dpopt::linalg::Design;
 use dpopt::oracle::{PublicData, Softmax};
 use serde::Serialize;
 
+use crate::beside::{Beside, Figure, MAJORITY};
+use crate::evaluate::{SHARES, entropy};
 use crate::fit::Fit;
 
 /// Up to so many classes the summary shows the confusion table; JSON has it always. A tuned constant: the width of a terminal.
@@ -22,6 +24,8 @@ pub(crate) struct SeveralMetrics {
     pub(crate) test_log_loss: f64,
     /// In the order of the schema.
     pub(crate) classes: Vec<ClassRow>,
+    #[serde(skip)]
+    pub(crate) beside: Vec<Beside>,
 }
 
 /// One class of the test set.
@@ -50,11 +54,21 @@ pub(crate) fn several(
         .map(|(outputs, label)| Softmax::cross_entropy(outputs, class_of(*label, classes)))
         .sum();
     let rows = label.values.iter().zip(found.rows()).zip(found.recalls());
+    let records = labels.len() as f64;
+    let (right, majority) = (found.accuracy(), found.majority_accuracy());
+    let sizes = found.rows().map(|row| row.iter().sum::<u64>() as f64);
+    let shares = (SHARES, entropy(sizes.map(|size| size / records)));
+    let (loss, aimed) = (loss / records, fit.weights.is_none());
+    let beside = vec![
+        Beside::exact(Figure::Accuracy, right, (MAJORITY, majority), aimed),
+        Beside::exact(Figure::LogLoss, loss, shares, aimed),
+    ];
     Ok(SeveralMetrics {
         test_records: labels.len(),
-        majority_accuracy: found.majority_accuracy(),
-        test_accuracy: found.accuracy(),
-        test_log_loss: loss / labels.len() as f64,
+        majority_accuracy: majority,
+        test_accuracy: right,
+        test_log_loss: loss,
+        beside,
         classes: rows
             .map(|((class, row), recall)| ClassRow {
                 class: class.clone(),
@@ -74,10 +88,9 @@ fn outputs(fit: &Fit, design: &Design, point: &[f64]) -> Vec<Vec<f64>> {
 impl SeveralMetrics {
     /// Lines for people.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!(
-            "accuracy {:.4} (always the majority: {:.4}), log loss {:.4} on {} records",
-            self.test_accuracy, self.majority_accuracy, self.test_log_loss, self.test_records
-        )];
+        let figures: Vec<String> = self.beside.iter().map(Beside::words).collect();
+        let figures = figures.join(", ");
+        let mut lines = vec![format!("{figures} on {} records", self.test_records)];
         let shown = self.classes.iter().map(|row| {
             let recall = row.recall.map_or("none".to_owned(), |r| format!("{r:.4}"));
             format!("{} {recall}", row.class)
@@ -121,12 +134,9 @@ impl SeveralMetrics {
         let mut rows = vec![
             ("records".to_owned(), self.test_records.to_string()),
             ("accuracy".to_owned(), format!("{:.4}", self.test_accuracy)),
-            (
-                "accuracy of the majority".to_owned(),
-                format!("{:.4}", self.majority_accuracy),
-            ),
             ("log loss".to_owned(), format!("{:.4}", self.test_log_loss)),
         ];
+        rows.extend(Beside::rows(&self.beside));
         for (k, row) in self.classes.iter().enumerate() {
             let others = row.predicted.iter().enumerate().filter(|(j, _)| *j != k);
             let worst = others.max_by_key(|(_, count)| **count);

@@ -12,6 +12,7 @@ use crate::args;
 use crate::artefacts::{Readers, may_write, write_new};
 use crate::error::CliError;
 use crate::evaluated::{Evaluated, Planned};
+use crate::exit::Exit;
 use crate::input::{self, Input};
 use crate::interrupt::Interrupt;
 use crate::ledger::{LedgerArgs, Shared};
@@ -73,7 +74,7 @@ struct Json<'a> {
 }
 
 /// One release, at the model's point. The neighbouring relation is the model's.
-pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &EvaluateArgs) -> Result<Exit, CliError> {
     Paths::new()
         .reads("--model", Some(&args.model))
         .reads("--data", Some(&args.data))
@@ -148,6 +149,10 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         (&model.schema, draft),
         of,
     );
+    let warning = evaluated.warning();
+    if let Some(warning) = &warning {
+        warn(warning);
+    }
     let json = Json {
         format: FORMAT,
         evaluated: &evaluated,
@@ -161,7 +166,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), CliError> {
         json_text(&json).and_then(|text| write_new(out, text.as_bytes(), "--out", Readers::Mask))
     });
     let settled = released.settled.err().map(CliError::from);
-    ended(&json, printed, settled, written)
+    ended(&json, printed, settled, written).map(|()| Exit::warned(warning.is_some()))
 }
 
 fn words(of: &Evaluated) -> String {

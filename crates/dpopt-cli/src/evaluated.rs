@@ -11,6 +11,7 @@ use dpopt::privacy::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::beside::{Beside, of_evaluation};
 use crate::error::CliError;
 use crate::fit::Fit;
 use crate::statement::{Protected, Statement, rounded_up};
@@ -30,6 +31,9 @@ pub(crate) struct Evaluated {
     pub(crate) classes: Vec<String>,
     #[serde(flatten)]
     pub(crate) evaluation: Told,
+    /// Its figures beside those of constants. They follow from it, so a file's are not read.
+    #[serde(skip_deserializing)]
+    pub(crate) constants: Vec<Beside>,
     /// Of the evaluation alone.
     pub(crate) privacy: Statement,
     /// What was released, for a second accountant.
@@ -177,6 +181,7 @@ impl Evaluated {
         Self {
             held_out,
             classes: several.map_or_else(Vec::new, |several| several.values.clone()),
+            constants: of_evaluation(&told),
             evaluation: told,
             privacy,
             event: Some(event.clone()),
@@ -195,6 +200,7 @@ impl Evaluated {
         Self {
             held_out: Some(held_out),
             classes: several.map_or_else(Vec::new, |several| several.values.clone()),
+            constants: of_evaluation(&told),
             evaluation: told.missing(failure),
             privacy: statement.clone(),
             event: None,
@@ -261,6 +267,15 @@ impl Evaluated {
     /// selection.
     pub(crate) fn is_beside_the_run(&self) -> bool {
         self.held_out.is_some() && self.event.is_some()
+    }
+
+    /// The warning where the release shows that a constant is better.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let failure = 100.0 * (1.0 - 2.0 * self.evaluation.failure());
+        let records = format!(
+            "the private evaluation (with {failure} % probability, as its intervals hold)"
+        );
+        Beside::warning(&self.constants, &records)
     }
 
     /// What it means that another part was trained on.

@@ -51,7 +51,7 @@ impl Exit {
             Exit::Stopped => {
                 "stopped early by a signal (SIGINT, SIGTERM, SIGHUP): the ledger is settled, the results are written and true"
             }
-            Exit::Warned => "done, with a warning about the data that should be looked at",
+            Exit::Warned => "done, with a warning about the data or the model that should be looked at",
             Exit::Unfinished => {
                 "the run was made and counts as spent, but broke off, diverged, or left something unwritten; the message says what"
             }
@@ -59,6 +59,11 @@ impl Exit {
                 "left at a signal without output: before anything was released, or at the second signal"
             }
         }
+    }
+
+    /// Done, with a warning or without one.
+    pub(crate) fn warned(warned: bool) -> Self {
+        if warned { Exit::Warned } else { Exit::Done }
     }
 
     /// The table of the help.

@@ -20,13 +20,13 @@ use crate::perceptron::{Perceptron, Widths};
 /// Flags of a network.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct NetworkArgs {
-    /// Fit a network with hidden units; default: a linear score. One number K: one layer of K units (even) whose output weights are fixed
-    /// and public, which is Lipschitz everywhere, so that solvers that need no convexity plan for it (for relu the goldstein solvers, with their bounds, and those without one); of three
-    /// classes or more, and with --output-weights trained, a perceptron. Several numbers, 64,32: a perceptron of so many layers, all of
-    /// whose weights are trained. No solver has a bound for it; dp-sgd (auto), dp-sgd-decay, dp-adam and noisy-gd train it
+    /// Fit a perceptron with hidden units; default: a linear score. One number for each hidden layer, 64 or 64,32. All weights are
+    /// trained. No solver has a bound for it; dp-sgd (auto), dp-sgd-decay, dp-adam and noisy-gd train it. On tables a linear score is
+    /// often better: compare
     #[arg(long, value_name = "K[,K...]", allow_hyphen_values = true)]
     hidden: Option<Widths>,
-    /// Whether the weights of the output are fixed or trained: see --hidden
+    /// Whether the weights of the output are fixed or trained; default: trained. With fixed and public ones a network of one layer (of
+    /// an even number of units) and one output is Lipschitz everywhere, so that solvers with a bound have a plan for it; it learns less
     #[arg(long, value_name = "HOW", requires = "hidden")]
     output_weights: Option<OutputWeights>,
     /// Activation of the hidden units
@@ -137,7 +137,7 @@ impl NetworkArgs {
                 "--output-weights",
                 format!("{why}; leave it out, or say trained"),
             )),
-            (of, why) => Ok(why.is_some() || of == Some(OutputWeights::Trained)),
+            (of, _) => Ok(of != Some(OutputWeights::Fixed)),
         }
     }
 }
@@ -417,11 +417,12 @@ impl Fit {
     fn constants_unweighted(&self, row_norm: f64, label_bound: Option<f64>) -> Constants {
         if self.perceptron.is_some() {
             // It starts where all outputs are 0.
-            let gap = match self.head {
-                Head::Classes(classes) => classes.constants(1.0).initial_gap,
-                Head::Scalar(phi) => phi.constants_within(1.0, label_bound).initial_gap,
+            let head = match self.head {
+                Head::Classes(classes) => classes.constants(1.0),
+                Head::Scalar(phi) => phi.constants_within(1.0, label_bound),
             };
-            return Constants::new(f64::INFINITY, f64::INFINITY, gap, Convexity::Nonconvex);
+            let (gap, none) = (head.initial_gap, f64::INFINITY);
+            return Constants::new(none, none, gap, Convexity::Nonconvex).with_score(head.score);
         }
         match (self.head, self.network, self.link) {
             (Head::Classes(classes), ..) => classes.constants(row_norm),
@@ -547,6 +548,7 @@ impl Fit {
             smoothness: constants.smoothness,
             initial_gap: constants.initial_gap,
             row_norm,
+            score: constants.score,
             convexity: constants.convexity,
         };
         match self.perceptron {

@@ -8,6 +8,7 @@ mod account;
 mod args;
 mod artefacts;
 mod attack;
+mod beside;
 mod by_group;
 mod calibrate;
 mod certificate;
@@ -172,7 +173,7 @@ fn run(words: Vec<OsString>) -> Exit {
         Command::Check(args) => check::run(args).map(done),
         Command::Convert(args) => convert::run(args).map(done),
         Command::Predict(args) => predict::run(args).map(done),
-        Command::Evaluate(args) => evaluate_model::run(args).map(done),
+        Command::Evaluate(args) => evaluate_model::run(args),
         Command::Certify(args) => certify::run(args).map(done),
         Command::Explain(args) => explain::run(args).map(done),
         Command::Export(args) => export::run(args).map(done),

@@ -13,6 +13,7 @@ use crate::by_group::ByGroup;
 use crate::certificate::Certificate;
 use crate::chosen::Chosen;
 use crate::error::CliError;
+use crate::beside::Beside;
 use crate::evaluate::TestMetrics;
 use crate::evaluated::Evaluated;
 use crate::fit::Fit;
@@ -348,10 +349,6 @@ fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
             let mut rows = vec![
                 ("records", metrics.test_records.to_string()),
                 ("accuracy", number(metrics.test_accuracy)),
-                (
-                    "accuracy of the majority",
-                    number(metrics.majority_accuracy),
-                ),
             ];
             let area = metrics.test_auc;
             rows.extend(area.map(|auc| ("area under the ROC curve", number(auc))));
@@ -388,9 +385,8 @@ fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
             rows
         }
     };
-    rows.into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    let rows = rows.into_iter().map(|(name, value)| (name.to_owned(), value));
+    rows.chain(Beside::rows(metrics.beside())).collect()
 }
 
 /// Indented JSON.

@@ -125,12 +125,7 @@ impl Perceptron {
         claims: &[(&'static str, bool)],
     ) -> Result<(), CliError> {
         if let Some(solver) = solver.filter(|solver| !solver.needs.no_constants) {
-            let fixed = match (self.hidden.one(), head) {
-                (Some(units), Head::Scalar(_)) => {
-                    format!(", or --output-weights fixed with --hidden {units}, which has one")
-                }
-                _ => String::new(),
-            };
+            let fixed = self.fixed_instead(head);
             let problem = format!(
                 "{solver} is planned by a Lipschitz constant of the loss, and a perceptron whose output weights are trained has none; \
                  take auto, {able}{fixed}"
@@ -139,10 +134,23 @@ impl Perceptron {
         }
         match claims.iter().find(|(_, given)| *given) {
             None => Ok(()),
-            Some((flag, _)) => Err(CliError::flag(
-                flag,
-                "no solver of a perceptron has a use for it: nothing is proven of one; leave it out",
-            )),
+            Some((flag, _)) => {
+                let fixed = self.fixed_instead(head);
+                let problem = format!(
+                    "no solver of a perceptron has a use for it: nothing is proven of one; leave it out{fixed}"
+                );
+                Err(CliError::flag(flag, problem))
+            }
+        }
+    }
+
+    /// The network of fixed output weights that has constants, in words, where there is one of these layers.
+    fn fixed_instead(&self, head: Head) -> String {
+        match (self.hidden.one(), head) {
+            (Some(units), Head::Scalar(_)) => {
+                format!(", or say --output-weights fixed with --hidden {units}, which has constants")
+            }
+            _ => String::new(),
         }
     }
 

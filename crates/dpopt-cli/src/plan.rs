@@ -206,6 +206,7 @@ impl PlanArgs {
             }),
             initial_gap: self.initial_gap.unwrap_or(derived.initial_gap),
             row_norm,
+            score: derived.score,
             convexity: match (free, self.convex) {
                 _ if unknown => Convexity::Nonconvex,
                 (true, true) => Convexity::Convex,

@@ -13,6 +13,7 @@ use dpopt::privacy::{Accountant, Adjacency, Delta};
 use serde::Serialize;
 
 use crate::args::AnySolver;
+use crate::beside::Beside;
 use crate::by_group::ByGroup;
 use crate::certificate::{Certificate, Certified, four};
 use crate::chosen::Chosen;
@@ -47,6 +48,8 @@ pub(crate) struct Summary<'a> {
     pub(crate) objective: Option<&'a Trained>,
     pub(crate) second_order: Option<&'a SecondOrder>,
     pub(crate) by_group: Option<&'a ByGroup>,
+    /// Figures of the test set beside those of constants.
+    pub(crate) constants: &'a [Beside],
     /// None where times may not be shown.
     pub(crate) times: Option<Times>,
     pub(crate) out: Option<&'a Path>,
@@ -170,6 +173,9 @@ struct Json<'a> {
     evaluation: Option<&'a Evaluated>,
     #[serde(flatten)]
     by_group: Option<&'a ByGroup>,
+    /// Figures of the test set beside those of constants.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    constants: &'a [Beside],
     #[serde(skip_serializing_if = "Option::is_none")]
     out: Option<&'a Path>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -236,6 +242,7 @@ impl Summary<'_> {
             metrics: self.metrics,
             evaluation: self.evaluation,
             by_group: self.by_group,
+            constants: self.constants,
             out: self.out,
             budget_left: self.budget_left.as_deref(),
             warnings: self.warnings,
@@ -403,6 +410,9 @@ impl Summary<'_> {
                 100.0 * metrics.test_coverage,
                 metrics.test_records
             )?;
+            for of in &metrics.beside {
+                writeln!(out, "           {}", of.words())?;
+            }
         }
         if let Some(TestMetrics::Several(metrics)) = self.metrics {
             let mut heading = "Test set";
@@ -412,19 +422,11 @@ impl Summary<'_> {
             }
         }
         if let Some(TestMetrics::Classes(metrics)) = self.metrics {
-            write!(out, "Test set   accuracy {:.4}", metrics.test_accuracy)?;
-            write!(
-                out,
-                " (always the majority: {:.4})",
-                metrics.majority_accuracy
-            )?;
-            match metrics.test_auc {
-                Some(auc) => write!(out, ", AUC {auc:.4}")?,
-                None => write!(out, ", no AUC (one class only)")?,
+            let mut figures: Vec<String> = metrics.beside.iter().map(Beside::words).collect();
+            if metrics.test_auc.is_none() {
+                figures.push("no AUC (one class only)".to_owned());
             }
-            if let Some(loss) = metrics.test_log_loss {
-                write!(out, ", log loss {loss:.4}")?;
-            }
+            write!(out, "Test set   {}", figures.join(", "))?;
             writeln!(out, " on {} records", metrics.test_records)?;
         }
         if let Some(evaluated) = self.evaluation {
@@ -434,8 +436,8 @@ impl Summary<'_> {
         if let Some(by_group) = self.by_group {
             writeln!(
                 out,
-                "Groups     worst accuracy {:.4}{}",
-                by_group.worst_group_accuracy,
+                "Groups     {}{}",
+                by_group.beside.words(),
                 by_group.true_positive_rate_difference.map_or(String::new(), |rate| format!(
                     ", true positive rates differ by {rate:.4} (as many flagged as there are positives)"
                 ))

@@ -7,6 +7,8 @@ use dpopt::certify::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::beside::{Beside, of_evaluation};
+
 /// Up to so many classes the terminal shows recalls of each. A tuned constant: the height of a terminal.
 const SHOWN: usize = 12;
 
@@ -114,11 +116,13 @@ impl Told {
 
     /// What the rows of a table say: a name, and a number with its interval.
     pub(crate) fn rows(&self, names: &[String]) -> Vec<(String, String)> {
-        match self {
+        let mut rows = match self {
             Self::Scores(found) => of_scores(found),
             Self::Classes(found) => of_classes(found, names),
             Self::Number(found) => of_number(found),
-        }
+        };
+        rows.extend(Beside::rows(&of_evaluation(self)));
+        rows
     }
 
     /// The metrics by which models are compared, under the names that model cards have for them.
@@ -205,11 +209,15 @@ impl Told {
 
     /// In lines for the terminal, the first of them short.
     pub(crate) fn lines(&self, names: &[String]) -> String {
-        match self {
+        let mut lines = match self {
             Self::Scores(found) => lines_of_scores(found),
             Self::Classes(found) => lines_of_classes(found, names),
             Self::Number(found) => lines_of_number(found),
+        };
+        for of in of_evaluation(self) {
+            lines.push_str(&format!("           {}\n", of.words()));
         }
+        lines
     }
 }
 

@@ -21,6 +21,7 @@ use dpopt::privacy::{Adjacency, Checkpoint, Delta, Epsilon, Ledger};
 
 use crate::args::{self, AnySolver, SolverArg};
 use crate::artefacts::{MODEL, OutDir};
+use crate::beside::Beside;
 use crate::by_group::by_group;
 use crate::checkpoints::{CheckpointArgs, was_draft};
 use crate::choose::ChooseArgs;
@@ -28,7 +29,7 @@ use crate::chosen::Chosen;
 use crate::class_weights::ClassWeightsArg;
 use crate::clock::Stopwatch;
 use crate::error::CliError;
-use crate::evaluate::evaluate;
+use crate::evaluate::{TestMetrics, evaluate};
 use crate::evaluated::Evaluated;
 use crate::exit::Exit;
 use crate::fit::{NetworkArgs, SeedArgs};
@@ -519,7 +520,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     let homeless = out.is_none() || troubles.len() > before_model;
     let evaluated = test
         .as_ref()
-        .map(|test| evaluate(test, &outcome.point, &fit, source.schema.label()));
+        .map(|test| evaluate(test, &outcome.point, (&fit, ready.is_none()), source.schema.label()));
     let metrics = match evaluated.transpose() {
         Ok(metrics) => metrics,
         Err(error) => {
@@ -532,6 +533,16 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         let trained = ready.as_ref().zip(finished.dual.as_ref());
         by_group(test, of, &outcome.point, &fit, groups, trained)
     });
+    let mut constants = metrics.as_ref().map_or(&[][..], TestMetrics::beside).to_vec();
+    constants.extend(by_group.as_ref().map(|of| of.beside.clone()));
+    let worse = Beside::warning(&constants, "the test set (the constant is that of the test set itself)");
+    let on_held_out = evaluation.as_ref().and_then(Evaluated::warning);
+    let worse: Vec<String> = worse.into_iter().chain(on_held_out).collect();
+    let warned = warned || !worse.is_empty();
+    for warning in worse {
+        warn(&warning);
+        warnings.push(warning);
+    }
     let budget_left = budget_file
         .map(|path| left_in_words(path).unwrap_or_else(|error| format!("can't be shown: {error}")));
     if let Some(out) = &mut out {
@@ -576,6 +587,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         objective: trained.as_ref(),
         second_order: second_order.as_ref(),
         by_group: by_group.as_ref(),
+        constants: &constants,
         times: Times::shown(facts.adjacency, finished.seconds, clock.seconds()),
         out: out.as_ref().map(OutDir::path),
         files: out.as_ref().map_or(&[][..], OutDir::written),
@@ -603,7 +615,6 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     }
     Ok(match outcome.stop {
         Stop::ByObserver => Exit::Stopped,
-        _ if warned => Exit::Warned,
-        _ => Exit::Done,
+        _ => Exit::warned(warned),
     })
 }

@@ -297,6 +297,12 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         };
         troubles.extend(outputs.write(out));
     }
+    let worse = evaluated.warning();
+    let warned = warned || worse.is_some();
+    if let Some(warning) = worse {
+        warn(&warning);
+        warnings.push(warning);
+    }
     let shown = Shown {
         tuning: &told,
         epsilon: statement.epsilon,
@@ -322,9 +328,8 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
         printed.err().filter(|error| !error.is_a_closed_pipe())
     };
     troubles.extend(lost);
-    match (troubles.is_empty(), warned) {
-        (false, _) => Err(CliError::AfterRun(troubles)),
-        (true, true) => Ok(Exit::Warned),
-        (true, false) => Ok(Exit::Done),
+    match troubles.is_empty() {
+        false => Err(CliError::AfterRun(troubles)),
+        true => Ok(Exit::warned(warned)),
     }
 }

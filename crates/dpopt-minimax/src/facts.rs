@@ -263,6 +263,7 @@ impl SaddleFacts {
             smoothness: self.record_alone().smoothness(scale),
             initial_gap: self.mean.value_gap,
             row_norm: f64::INFINITY,
+            score: Default::default(),
             convexity: Convexity::Nonconvex,
         }
     }

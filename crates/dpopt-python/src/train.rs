@@ -123,8 +123,9 @@ impl Model {
             Model::One(loss) => Heads::One(*loss).constants(row_norm, label_bound),
             Model::Classes(classes) => classes.constants(row_norm),
             Model::Perceptron(_, head) => {
-                let gap = head.constants(1.0, label_bound).initial_gap;
-                Constants::new(f64::INFINITY, f64::INFINITY, gap, Convexity::Nonconvex)
+                let (head, none) = (head.constants(1.0, label_bound), f64::INFINITY);
+                let all = Constants::new(none, none, head.initial_gap, Convexity::Nonconvex);
+                all.with_score(head.score)
             }
         }
     }
@@ -218,6 +219,7 @@ impl Task {
             smoothness: constants.smoothness,
             initial_gap: constants.initial_gap,
             row_norm: self.row_norm,
+            score: constants.score,
             convexity: constants.convexity,
         };
         match &model {

@@ -1,6 +1,6 @@
 //! Everything a planner may know.
 
-use dpopt_oracle::{Constants, Convexity};
+use dpopt_oracle::{Constants, Convexity, ScoreUnit};
 use dpopt_privacy::accounting::{calibrate, gdp};
 use dpopt_privacy::{Accountant, Adjacency, Delta, Epsilon, Event, Mu, NoiseMultiplier};
 use serde::Serialize;
@@ -31,6 +31,8 @@ pub struct PublicFacts {
     pub row_norm: f64,
     /// Whether each record's loss is convex.
     pub convexity: Convexity,
+    /// The unit of the score, for plans without a bound.
+    pub score: ScoreUnit,
 }
 
 impl PublicFacts {
@@ -46,6 +48,7 @@ impl PublicFacts {
             initial_gap: 1.0,
             row_norm: 1.0,
             convexity: Convexity::Nonconvex,
+            score: ScoreUnit::Logit,
         }
     }
 
@@ -69,6 +72,7 @@ impl PublicFacts {
             initial_gap: constants.initial_gap,
             row_norm,
             convexity: constants.convexity,
+            score: constants.score,
         };
         facts.check_lipschitz()?;
         Ok(facts)

@@ -173,6 +173,7 @@ fn facts<P: SecondOrderProblem>(problem: &P, records: u64) -> PublicFacts {
         smoothness: known.smoothness,
         initial_gap: known.initial_gap,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     }
 }

@@ -65,6 +65,7 @@ impl<P: SecondOrderProblem + Clone + Sync> Saddle<P> {
             smoothness: self.known.smoothness,
             initial_gap: self.known.initial_gap,
             row_norm: 1.0,
+            score: Default::default(),
             convexity: Convexity::Nonconvex,
         }
     }

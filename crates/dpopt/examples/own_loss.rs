@@ -47,6 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         smoothness: 2.0,
         initial_gap: 1.0,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     };
     let budget = Budget {

@@ -56,6 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         smoothness: f64::INFINITY,
         initial_gap: 1.0,
         row_norm: f64::INFINITY,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     };
     let bounded = BoundedValues {

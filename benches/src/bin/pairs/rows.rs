@@ -96,6 +96,7 @@ impl<'a> Setting<'a> {
             smoothness: constants.smoothness,
             initial_gap: constants.initial_gap,
             row_norm: ROW_NORM,
+            score: constants.score,
             convexity: constants.convexity,
         }
     }

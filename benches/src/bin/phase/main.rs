@@ -143,6 +143,7 @@ fn facts(problem: &Problem, constants: &Constants, dim: usize) -> PublicFacts {
         smoothness: constants.smoothness,
         initial_gap: constants.initial_gap,
         row_norm: 1.0,
+        score: constants.score,
         convexity: constants.convexity,
     }
 }

@@ -152,6 +152,7 @@ fn program(
         smoothness: f64::INFINITY,
         initial_gap: 1.0,
         row_norm: f64::INFINITY,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     };
     let bounded = BoundedValues {

@@ -120,6 +120,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         // At the start, where f is 0.
         initial_gap: 0.5,
         row_norm: f64::INFINITY,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     };
     let mut start = vec![0.0; DIM];

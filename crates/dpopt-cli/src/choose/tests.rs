@@ -38,6 +38,7 @@ fn steps_that_are_used_up_before_a_certificate_are_said_to_be() {
         smoothness: 1_000.0,
         initial_gap: 1e-4,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     };
     let budget = Budget {

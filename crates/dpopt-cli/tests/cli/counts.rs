@@ -109,7 +109,7 @@ fn plans_know_the_largest_count() {
         (trivial - f64::min(20.0, (40.0 * gap).sqrt())).abs() < 1e-9,
         "{trivial}"
     );
-    assert!((found["clip"].as_f64().unwrap() - 10.0).abs() < 1e-9);
+    assert!((found["clip"].as_f64().unwrap() - 4.0).abs() < 1e-9);
 }
 
 #[test]

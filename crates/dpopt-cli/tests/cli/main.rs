@@ -2,6 +2,7 @@
 
 mod account;
 mod bad_input;
+mod beside;
 mod book;
 mod calibrate;
 mod certificates;

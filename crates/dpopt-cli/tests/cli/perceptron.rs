@@ -40,7 +40,7 @@ fn an_exclusive_or_is_learnt_by_a_perceptron_and_by_no_linear_score() {
     assert!(accuracy("") <= 0.75);
     for flags in [
         "--hidden 16,8",
-        "--hidden 16 --output-weights trained",
+        "--hidden 16",
         "--hidden 16,8 --activation tanh --adjacency add-remove --public-records 8000",
     ] {
         let found = accuracy(flags);
@@ -210,7 +210,7 @@ fn what_a_perceptron_can_not_be_is_refused_with_a_remedy() {
     let train = "train t.csv --schema s.toml --out o --ledger l --budget 3 --budget-delta 1e-5 --epsilon 1 --delta 1e-6";
     for (flags, words) in [
         ("--hidden 4,0", "no units"),
-        ("--hidden 0 --output-weights trained", "no units"),
+        ("--hidden 0", "no units"),
         ("--hidden 1,1,1,1,1,1,1,1,1", "one to 8"),
         ("--hidden 100000,100000", "fewer units"),
         (
@@ -227,7 +227,7 @@ fn what_a_perceptron_can_not_be_is_refused_with_a_remedy() {
         ("--hidden 4,3 --project 2 --solver dp-sgd", "--project"),
         ("--hidden 4,3 --rank 2", "--rank"),
         ("--hidden 4,3 --goldstein-radius 1", "--goldstein-radius"),
-        ("--hidden 3", "even number"),
+        ("--hidden 3 --output-weights fixed", "even number"),
     ] {
         place.fails(&format!("{train} {flags}"), 1, &[words]);
     }

@@ -41,7 +41,7 @@ fn place() -> Place {
 #[test]
 fn a_quantile_is_learnt_by_a_line_and_by_a_network() {
     let place = place();
-    for (hidden, width) in [("", 1), ("--hidden 8", 8)] {
+    for (hidden, width) in [("", 1), ("--hidden 8 --output-weights fixed", 8)] {
         for tau in [0.2, 0.8] {
             let flags = format!(
                 "--test test.csv --epsilon 200 --loss pinball:{tau} --solver noisy-gd --force --out o {hidden}"
@@ -98,7 +98,7 @@ fn a_quantile_is_learnt_by_a_line_and_by_a_network() {
 fn the_summary_speaks_of_the_label_in_its_unit() {
     let place = place();
     let text = place.ok(
-        "train t.csv --schema s.toml --test test.csv --loss pinball:0.9 --hidden 4 --max-steps 5",
+        "train t.csv --schema s.toml --test test.csv --loss pinball:0.9 --hidden 4 --output-weights fixed --max-steps 5",
     );
     for word in [
         "4 hidden units (relu)",
@@ -119,7 +119,7 @@ fn the_summary_speaks_of_the_label_in_its_unit() {
 #[test]
 fn networks_have_bounds_and_certificates() {
     let place = place();
-    let flags = "--loss pinball:0.5 --hidden 4 --solver goldstein --goldstein-radius 40 --epsilon 100 --max-steps 300";
+    let flags = "--loss pinball:0.5 --hidden 4 --output-weights fixed --solver goldstein --goldstein-radius 40 --epsilon 100 --max-steps 300";
     let json = place.train(flags);
     assert!(json["bound"].as_f64().unwrap() < 1.0, "{json}");
     let on = json["bound_on"].as_str().unwrap();
@@ -127,7 +127,7 @@ fn networks_have_bounds_and_certificates() {
     assert!(json["certificate"]["value"].is_number(), "{json}");
     assert_eq!(json["certificate"]["of"], "goldstein-distance");
     // The command that reads no data plans the same.
-    let plan = "plan goldstein --records 2000 --dim 5 --row-norm 2 --hidden 4 --loss pinball:0.5 --goldstein-radius 40 --epsilon 100 \
+    let plan = "plan goldstein --records 2000 --dim 5 --row-norm 2 --hidden 4 --output-weights fixed --loss pinball:0.5 --goldstein-radius 40 --epsilon 100 \
                 --delta 1e-6 --max-steps 300 --json";
     let plan: Value = serde_json::from_str(&place.ok(plan)).unwrap();
     assert_eq!(
@@ -135,7 +135,7 @@ fn networks_have_bounds_and_certificates() {
         (&json["dim"], &json["bound"])
     );
     // A smooth network under a smooth loss has a bound on its gradient.
-    let flags = "--loss welsch --hidden 4 --activation tanh --solver spiderboost --epsilon 2000 --max-steps 300";
+    let flags = "--loss welsch --hidden 4 --output-weights fixed --activation tanh --solver spiderboost --epsilon 2000 --max-steps 300";
     // The output is drawn, and of the start nothing is proven: that is drawn once in the number of steps.
     let runs = (0..20).map(|_| place.train(flags));
     let json = runs
@@ -147,7 +147,7 @@ fn networks_have_bounds_and_certificates() {
         (&4.into(), &"tanh".into())
     );
     assert!(json["bound"].as_f64().unwrap() > 0.0, "{json}");
-    let plan = "plan spiderboost --records 2000 --dim 5 --row-norm 2 --hidden 4 --activation tanh --loss welsch --epsilon 2000 --delta 1e-6 \
+    let plan = "plan spiderboost --records 2000 --dim 5 --row-norm 2 --hidden 4 --output-weights fixed --activation tanh --loss welsch --epsilon 2000 --delta 1e-6 \
                 --max-steps 300 --json";
     let plan: Value = serde_json::from_str(&place.ok(plan)).unwrap();
     assert_eq!(plan["predicted_bound"], json["bound"]);
@@ -163,7 +163,7 @@ fn the_rank_of_a_network_is_that_of_the_rows_times_its_units() {
     let place = Place::new();
     let plan = |flags: &str| -> Value {
         let flags = format!(
-            "plan noisy-gd-theory --records 100000 --epsilon 4 --delta 1e-6 --loss welsch --activation tanh --hidden 4 --json {flags}"
+            "plan noisy-gd-theory --records 100000 --epsilon 4 --delta 1e-6 --loss welsch --activation tanh --hidden 4 --output-weights fixed --json {flags}"
         );
         serde_json::from_str(&place.ok(&flags)).unwrap()
     };
@@ -180,7 +180,7 @@ fn auto_knows_losses_with_kinks() {
         let flags = format!("plan auto --epsilon 4 --delta 1e-6 --json {flags}");
         serde_json::from_str(&place.ok(&flags)).unwrap()
     };
-    let network = "--dim 3 --loss pinball:0.5 --hidden 4";
+    let network = "--dim 3 --loss pinball:0.5 --hidden 4 --output-weights fixed";
     let reason = |json: &Value| json["solver_reason"].as_str().unwrap().to_owned();
     let without = plan(&format!("{network} --records 100000"));
     assert_eq!(without["solver"], "noisy-gd");
@@ -222,7 +222,7 @@ fn the_start_is_a_function_of_its_seed_and_a_checkpoint_goes_on() {
     let place = place();
     let train = |flags: &str| {
         place.train(&format!(
-            "--loss pinball:0.5 --hidden 4 --max-steps 3 {flags}"
+            "--loss pinball:0.5 --hidden 4 --output-weights fixed --max-steps 3 {flags}"
         ))
     };
     let weights = |json: &Value| json["model"]["weights"].to_string();
@@ -262,19 +262,19 @@ fn the_start_is_a_function_of_its_seed_and_a_checkpoint_goes_on() {
     assert!(near(&on, &far) < 0.2 && near(&on, &a) > 0.5, "{on}");
     assert!(on.get("hidden_seed").is_none() && on["model"]["hidden"].get("start_seed").is_none());
     place.fails(
-        "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 4 --hidden-seed 5 --resume c2.json --ledger l2.json",
+        "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 4 --output-weights fixed --hidden-seed 5 --resume c2.json --ledger l2.json",
         1,
         &[],
     );
     place.fails(
-        "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 4 --activation tanh --resume c2.json --ledger l2.json",
+        "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 4 --output-weights fixed --activation tanh --resume c2.json --ledger l2.json",
         1,
         &["--resume", "4 hidden units (relu)", "4 hidden units (tanh)"],
     );
     let resumed = train("--ledger l.json --delta 1e-6 --epsilon 1 --out second --resume c.json");
     assert_eq!(resumed["dim"], 20);
     place.fails(
-        "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 6 --resume c.json --ledger l.json",
+        "train --data t.csv --schema s.toml --json --loss pinball:0.5 --hidden 6 --output-weights fixed --resume c.json --ledger l.json",
         1,
         &["--resume", "dimension 20", "30"],
     );
@@ -289,7 +289,7 @@ fn what_does_not_go_with_a_number_is_refused_by_name() {
             &["--loss", "logistic", "two classes", "\"y\""][..],
         ),
         ("--loss softmax", &["--loss", "softmax", "three classes"]),
-        ("--loss hinge --hidden 4", &["--loss", "hinge"]),
+        ("--loss hinge --hidden 4 --output-weights fixed", &["--loss", "hinge"]),
         (
             "--loss pinball:0.5 --positive 40",
             &["--positive", "number"],
@@ -300,14 +300,14 @@ fn what_does_not_go_with_a_number_is_refused_by_name() {
             &["--label", "range", "\"y\"", "\"z\""],
         ),
         ("--loss relu", &["--loss", "relu", "positive part"]),
-        ("--loss relu --hidden 4", &["--loss", "relu", "never move"]),
+        ("--loss relu --hidden 4 --output-weights fixed", &["--loss", "relu", "never move"]),
         (
-            "--loss absolute --hidden 4 --project 3",
+            "--loss absolute --hidden 4 --output-weights fixed --project 3",
             &["--project", "network"],
         ),
-        ("--loss absolute --hidden 3", &["--hidden", "even"]),
+        ("--loss absolute --hidden 3 --output-weights fixed", &["--hidden", "even"]),
         (
-            "--loss absolute --hidden 4 --solver recursive-gd --radius 1",
+            "--loss absolute --hidden 4 --output-weights fixed --solver recursive-gd --radius 1",
             &["--loss"],
         ),
     ] {
@@ -353,11 +353,11 @@ fn labels_that_are_no_numbers_are_no_errors() {
     assert!(!report.contains("positive"));
     place.put("bad.csv", &table(&vec!["nan,?,inf".to_owned(); 50]));
     let json =
-        place.ok("train bad.csv --schema s.toml --json --loss absolute --hidden 2 --max-steps 3");
+        place.ok("train bad.csv --schema s.toml --json --loss absolute --hidden 2 --output-weights fixed --max-steps 3");
     assert!(json.contains("\"stop\":\"completed\""), "{json}");
     // As a file of rows.
     place.ok("convert t.csv --schema s.toml --out t.dpr");
-    place.ok("train t.dpr --loss pinball:0.5 --hidden 2 --max-steps 3");
+    place.ok("train t.dpr --loss pinball:0.5 --hidden 2 --output-weights fixed --max-steps 3");
 }
 
 /// RMSE, MAE and R^2 of the JSON are those of the predictions that the command writes, computed here in the unit of the label.

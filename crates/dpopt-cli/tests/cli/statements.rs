@@ -420,8 +420,14 @@ fn a_report_on_a_ledger_has_the_budget_of_all_runs() {
 fn labels_that_a_public_test_set_shows_to_be_unforeseen_are_warned_of() {
     let place = Place::new();
     let test = place.read("test.csv");
+    // At this budget a model may be no better than a constant, which is no matter of the labels.
+    let of_labels = |json: &Value| {
+        let all = json["warnings"].as_array().unwrap();
+        let told = all.iter().filter(|of| !of.as_str().unwrap().contains("than a constant"));
+        told.count()
+    };
     let clean = place.train("--test test.csv");
-    assert_eq!(clean["warnings"].as_array().unwrap().len(), 0, "{clean}");
+    assert_eq!(of_labels(&clean), 0, "{clean}");
     place.put("test.csv", &test.replace(",yes\n", ",TRUE\n"));
     // The code says it too, since nobody may read the warning.
     let train = "train --data t.csv --schema s.toml --json --test test.csv";
@@ -443,7 +449,7 @@ fn labels_that_a_public_test_set_shows_to_be_unforeseen_are_warned_of() {
     place.put("t.csv", &train.replace(",yes\n", ",TRUE\n"));
     place.put("test.csv", &test);
     let silent = place.train("--test test.csv");
-    assert_eq!(silent["warnings"].as_array().unwrap().len(), 0, "{silent}");
+    assert_eq!(of_labels(&silent), 0, "{silent}");
 }
 
 #[test]

@@ -105,7 +105,8 @@ impl DpSgdPlan {
     /// The default plan for generalised linear losses and networks.
     ///
     /// # Formula
-    /// C = L0/2, eta = 1/L1, momentum 0.9; of a loss with kinks C = L0, eta = 0.1 F0/L0^2. In the limit of many steps T releases at rate r and
+    /// C = L0/2, eta = 1/L1, momentum 0.9; of a label in [-h, h] and of counts as [`NoisyGdPlan::momentum`](crate::NoisyGdPlan::momentum); of a loss with kinks C = L0,
+    /// eta = 0.1 F0/L0^2. In the limit of many steps T releases at rate r and
     /// multiplier z compose to mu = r sqrt(T)/z, so the noise along a flat direction depends, as
     /// for noisy gradient descent, only on the horizon q: T = ceil((1 - 0.9) q), at most
     /// `max_steps`. The rate is 1.5 mu/sqrt(T), at which z is near 1.5. (Ours; `docs/auto.md`.)
@@ -148,7 +149,7 @@ impl DpSgdPlan {
         )
     }
 
-    /// As [`DpSgdPlan::new`], with a clip radius that goes down from L0 to a fifth of it: gradients shrink as a run goes on,
+    /// As [`DpSgdPlan::new`], with a clip radius that goes down from L0 (2 C of a label that is a number, or of counts) to a fifth of it: gradients shrink as a run goes on,
     /// and so may the noise. The numbers are the usual kind of choice and not measured.
     ///
     /// # Errors
@@ -171,9 +172,10 @@ impl DpSgdPlan {
         budget: &Budget,
         max_steps: u64,
     ) -> Result<Self, PlanError> {
+        let clip = Horizon::new(units, budget.mu()?.get())?.first_clip;
         Self::in_units(facts, units, budget, max_steps)?
             .scheduled(|schedule| DpSgdSchedule {
-                clip: units.lipschitz,
+                clip,
                 ..schedule
             })
             .with_clip_decay(CLIP_DECAY)

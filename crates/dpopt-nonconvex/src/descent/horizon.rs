@@ -6,9 +6,11 @@
 //! a total step length (horizon) s the noise in a coordinate has standard deviation s tau, with
 //! tau = sensitivity x C / (n mu) **whatever the number of steps**, because the noise per step
 //! grows as the root of their number. A row of norm X then sees logit noise of up to s tau X. The
-//! rule picks the horizon at which that is [`LOGIT_NOISE`], and the number of steps only for the
-//! compute. A loss with kinks has no 1/L1, and its argument need not be a logit: there the gap F0 and L0 give the units.
+//! rule picks the horizon at which that is rho in the unit of the score, which the loss gives
+//! ([`ScoreUnit`]), and the number of steps only for the compute. A loss with kinks has no 1/L1: there the gap F0 and L0 give the
+//! units.
 
+use dpopt_oracle::ScoreUnit;
 use dpopt_solver::{Auto, PlanError, PublicFacts};
 
 /// Of a solver that nobody knows to be better than another, or where.
@@ -23,6 +25,18 @@ const LOGIT_NOISE: f64 = 1.5;
 /// Clip radius over L0. A tuned constant (on synthetic data). For logistic loss the gradient of
 /// a full-length record at the origin has norm L0/2.
 const CLIP_FRACTION: f64 = 0.5;
+
+/// The noise of the prediction of a label that is a number, in half ranges of it. A tuned constant.
+const LABEL_NOISE: f64 = 0.1;
+
+/// The residual, in half ranges, at which the gradient of a full-length record of such a label is clipped: at least the first number, and
+/// the second times the root of n mu/(s d). Small clips save noise, and pull skewed labels towards their median where there is
+/// little noise to save. Tuned constants.
+const LABEL_CLIP: [f64; 2] = [0.15, 0.04];
+
+/// The same two of counts: the noise of the logarithm of a mean count, and the clip radius over L0. Tuned constants.
+const LOG_COUNT_NOISE: f64 = 0.4;
+const COUNT_CLIP: f64 = 0.2;
 
 /// Heavy-ball time constant: with momentum 1 - c/T a run of T steps lasts c time constants. A
 /// tuned constant (on synthetic data).
@@ -41,6 +55,8 @@ const KINK_STEP: f64 = 0.1;
 pub(super) struct Horizon {
     /// Clip radius C.
     pub(super) clip: f64,
+    /// Clip radius of the first step where it goes down: L0, or 2 C where C is less than L0/2.
+    pub(super) first_clip: f64,
     /// Plain step size.
     pub(super) step_size: f64,
     /// How many plain steps the noise allows.
@@ -50,22 +66,38 @@ pub(super) struct Horizon {
 }
 
 impl Horizon {
-    /// For a smooth loss C = L0/2, eta = 1/L1, and the noise may take a logit by rho = 1.5, a coordinate by rho/X. For a loss with kinks
+    /// For a smooth loss eta = 1/L1, and the noise may take the score by rho, a coordinate by rho/X. C and rho are L0/2 and 1.5 of a logit;
+    /// for a label in [-h, h] r h L1/X (at most L0/2) and 0.1 h, r = max(0.15, 0.04 sqrt(n mu/(s d))); of counts 0.2 L0 and 0.4. For a loss with kinks
     /// C = L0 (most gradients are of about that length, and a quantile is not that of clipped slopes), eta = 0.1 F0/L0^2, and the noise
     /// may take a coordinate by 0.025 F0/L0.
     pub(super) fn new(facts: &PublicFacts, mu: f64) -> Result<Self, PlanError> {
         facts.check_lipschitz()?;
         let (l, gap) = (facts.lipschitz, facts.initial_gap);
-        let (clip, step_size, reach) = if facts.smoothness.is_finite() {
+        let (clip, first_clip, step_size, reach) = if facts.smoothness.is_finite() {
             facts.check()?;
-            let reach = LOGIT_NOISE / facts.row_norm;
-            (CLIP_FRACTION * l, 1.0 / facts.smoothness, reach)
+            let half = CLIP_FRACTION * l;
+            let (clip, noise) = match facts.score {
+                ScoreUnit::Logit => (half, LOGIT_NOISE),
+                ScoreUnit::HalfRange(h) => {
+                    PlanError::positive("label_bound", h)?;
+                    let [least, growth] = LABEL_CLIP;
+                    // One over the noise of a coordinate of a mean of unit vectors, for each dimension.
+                    let known = 1.0 / (facts.noise_std(1.0, 1.0 / mu) * facts.dim as f64);
+                    let residual = (growth * known.sqrt()).max(least);
+                    let clip = residual * h * facts.smoothness / facts.row_norm;
+                    (clip.min(half), LABEL_NOISE * h)
+                }
+                ScoreUnit::LogCount => (COUNT_CLIP * l, LOG_COUNT_NOISE),
+            };
+            let step_size = 1.0 / facts.smoothness;
+            (clip, clip / CLIP_FRACTION, step_size, noise / facts.row_norm)
         } else {
-            (l, KINK_STEP * gap / (l * l), KINK_NOISE * gap / l)
+            (l, l, KINK_STEP * gap / (l * l), KINK_NOISE * gap / l)
         };
         let tau = facts.noise_std(clip, 1.0 / mu);
         Ok(Self {
             clip,
+            first_clip,
             step_size,
             plain_steps: reach / (tau * step_size),
             reach,

@@ -156,7 +156,7 @@ impl NoisyGdPlan {
     ///
     /// # Formula
     /// C = L0/2, eta = 1/L1, horizon q = rho L1/(tau X) plain steps with tau = s C/(n mu) and
-    /// rho = 1.5; of a loss with kinks C = L0, eta = 0.1 F0/L0^2, q = 0.25 L0/tau. If q <= c - 1, with c = 10: T = ceil(q) without momentum. Otherwise
+    /// rho = 1.5; of a label in [-h, h] C = min(r h L1/X, L0/2), r = max(0.15, 0.04 sqrt(n mu/(s d))), and rho = 0.1 h, of counts C = 0.2 L0 and rho = 0.4; of a loss with kinks C = L0, eta = 0.1 F0/L0^2, q = 0.25 L0/tau. If q <= c - 1, with c = 10: T = ceil(q) without momentum. Otherwise
     /// T = ceil(c sqrt(q/(c-1))) (at most `max_steps`) with momentum 1 - c/T, whose horizon
     /// eta T^2 (c-1)/c^2 is q eta. (Ours; `docs/auto.md`.)
     ///

@@ -24,6 +24,7 @@ mod perturbed_plans;
 mod planner;
 mod proximal;
 mod sampled;
+mod score_units;
 mod solver;
 mod sosp;
 mod tree_spider;

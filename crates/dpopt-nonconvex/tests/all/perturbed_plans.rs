@@ -16,6 +16,7 @@ fn facts(records: u64, dim: usize) -> PublicFacts {
         smoothness: 1.0,
         initial_gap: 0.5,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     }
 }

@@ -51,6 +51,7 @@ fn facts() -> (PublicFacts, HessianFacts) {
         smoothness: 3.0,
         initial_gap: 2f64.ln(),
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     };
     let hessian = HessianFacts {

@@ -74,8 +74,8 @@ pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
 pub use temporal::{TemporalDifference, TemporalError, Transition};
 pub use traits::{
-    Bordered, Constants, Convexity, Differentiable, Less, Loss, RecordOf, TwiceDifferentiable,
-    ValuesOf,
+    Bordered, Constants, Convexity, Differentiable, Less, Loss, RecordOf, ScoreUnit,
+    TwiceDifferentiable, ValuesOf,
 };
 pub(crate) use traits::{add_change, add_contribution, add_numbers, guarded};
 pub use weighted::{ClassWeights, WeightError, Weighted};

@@ -175,6 +175,7 @@ impl Network {
         )
         .with_hessian_frobenius((outer + blocks) * square)
         .with_hessian_lipschitz(rho)
+        .with_score(head.score)
     }
 
     /// A point to start from, a function of `seed` and public numbers alone; from the origin a network of ReLUs never moves.

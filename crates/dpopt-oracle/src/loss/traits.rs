@@ -35,6 +35,8 @@ pub struct Constants {
     /// Whether the field of a record is the gradient of its loss and these constants hold wherever it is asked for. A loss that
     /// shortens what it adds has a field that is the gradient of nothing; no bound and no certificate is about that.
     pub whole: bool,
+    /// The unit of the score.
+    pub score: ScoreUnit,
 }
 
 impl Constants {
@@ -50,6 +52,7 @@ impl Constants {
             convexity,
             block_lipschitz: None,
             whole: true,
+            score: ScoreUnit::Logit,
         }
     }
 
@@ -80,6 +83,28 @@ impl Constants {
         self.hessian_frobenius = frobenius;
         self
     }
+
+    /// With this unit of the score.
+    #[must_use]
+    pub fn with_score(mut self, score: ScoreUnit) -> Self {
+        self.score = score;
+        self
+    }
+}
+
+/// The unit in which a change of a record's score is large or small. Public: it belongs to the loss
+/// and to the enforced bound on the labels. Plans without a bound take their noise and their clip
+/// radius from it; nothing is proven by it.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScoreUnit {
+    /// A logit, or another number that is of order one by the form of the loss.
+    #[default]
+    Logit,
+    /// A prediction of a label in `[-h, h]`: h, half the range of the label.
+    HalfRange(f64),
+    /// The logarithm of a mean count.
+    LogCount,
 }
 
 /// Whether a loss is convex in the parameters, for every record.

@@ -362,6 +362,7 @@ fn facts(adjacency: Adjacency, random: &mut Normals) -> PublicFacts {
         smoothness: 10f64.powf(2.0 * random.uniform() - 1.0),
         initial_gap: 0.5,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     }
 }

@@ -39,6 +39,7 @@ pub(super) fn facts(adjacency: Adjacency, dim: usize) -> PublicFacts {
         smoothness: 1.0,
         initial_gap: 0.5,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     }
 }

@@ -78,6 +78,7 @@ impl Size {
             smoothness: known.smoothness,
             initial_gap: known.initial_gap,
             row_norm: 1.0,
+            score: Default::default(),
             convexity: Convexity::Nonconvex,
         }
     }

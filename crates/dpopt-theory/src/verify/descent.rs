@@ -193,6 +193,7 @@ fn own_facts(size: &Size) -> PublicFacts {
         smoothness: f64::INFINITY,
         initial_gap,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     }
 }

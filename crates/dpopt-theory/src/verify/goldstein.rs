@@ -340,6 +340,7 @@ pub(super) fn facts(size: &Size) -> PublicFacts {
         smoothness: f64::INFINITY,
         initial_gap: GAP,
         row_norm: f64::INFINITY,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     }
 }

@@ -111,6 +111,7 @@ fn facts(size: &Size) -> PublicFacts {
         smoothness: LIMITS.smoothness,
         initial_gap: LIMITS.initial_gap,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     }
 }

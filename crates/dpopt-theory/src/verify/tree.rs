@@ -155,6 +155,7 @@ impl TreeExperiment {
             smoothness: (1.0 + SHARE) * BASE[1],
             initial_gap: GAP,
             row_norm: 1.0,
+            score: Default::default(),
             convexity: Convexity::Nonconvex,
         };
         let budget = size.budget(DELTA)?;

@@ -127,6 +127,7 @@ impl RampBowl {
             initial_gap: self.initial_gap,
             // Not a generalised linear loss; only plans without a bound read this.
             row_norm: 1.0,
+            score: Default::default(),
             convexity: match self.ramp {
                 Ramp::Straight => Convexity::Convex,
                 Ramp::Wavy => Convexity::Nonconvex,

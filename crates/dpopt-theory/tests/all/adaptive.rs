@@ -30,6 +30,7 @@ fn facts(records: f64, dim: usize, problem: &impl Problem) -> PublicFacts {
         smoothness: problem.smoothness(),
         initial_gap: problem.initial_gap(),
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     }
 }

@@ -36,6 +36,7 @@ fn facts(records: u64, dim: usize, initial_gap: f64) -> PublicFacts {
         smoothness: 1.0,
         initial_gap,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Convex,
     }
 }

@@ -40,6 +40,7 @@ fn facts(records: u64, dim: usize, constants: [f64; 3]) -> PublicFacts {
         smoothness: constants[1],
         initial_gap: constants[2],
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Convex,
     }
 }

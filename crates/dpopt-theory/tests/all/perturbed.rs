@@ -114,6 +114,7 @@ fn wells(
         smoothness: known.smoothness,
         initial_gap: known.initial_gap,
         row_norm: 1.0,
+        score: Default::default(),
         convexity: Convexity::Nonconvex,
     };
     let plan = PerturbedPlan::new(&facts, known.hessian_lipschitz, &budget(), settings).unwrap();

@@ -36,6 +36,7 @@ fn samples_keep_the_bound_and_save_gradients() {
                 smoothness: f64::INFINITY,
                 initial_gap: known.initial_gap,
                 row_norm: f64::INFINITY,
+                score: Default::default(),
                 convexity: Convexity::Convex,
             },
             condition: known.kl.unwrap().condition().unwrap(),

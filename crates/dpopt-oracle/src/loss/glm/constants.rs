@@ -1,7 +1,7 @@
 //! Public constants of the scalar losses, each attained (or approached).
 
 use super::Glm;
-use crate::loss::{Constants, Convexity};
+use crate::loss::{Constants, Convexity, ScoreUnit};
 
 impl Glm {
     /// Constants for rows of norm at most `row_norm` and labels of any size; see
@@ -83,9 +83,30 @@ impl Glm {
         let (gradient, hessian) = (slope * row_norm, curvature * row_norm * row_norm);
         let gap = self.largest_at(0.0, label_bound);
         // A Hessian of rank one: its norms are the same.
-        Constants::new(gradient, hessian, gap, convexity)
+        let constants = Constants::new(gradient, hessian, gap, convexity)
             .with_hessian_lipschitz(third * row_norm.powi(3))
-            .with_hessian_frobenius(hessian)
+            .with_hessian_frobenius(hessian);
+        Constants {
+            score: self.score_unit(label_bound),
+            ..constants
+        }
+    }
+
+    /// The unit of the score: of a residual, half the range of the labels where that is known.
+    fn score_unit(self, label_bound: Option<f64>) -> ScoreUnit {
+        match self {
+            Glm::Logistic | Glm::Sigmoid | Glm::Hinge => ScoreUnit::Logit,
+            Glm::Poisson(_) => ScoreUnit::LogCount,
+            Glm::Welsch
+            | Glm::GemanMcClure
+            | Glm::Cauchy
+            | Glm::Tukey(_)
+            | Glm::Huber(_)
+            | Glm::Squared(_)
+            | Glm::Absolute
+            | Glm::Pinball(_)
+            | Glm::Relu => label_bound.map_or(ScoreUnit::Logit, ScoreUnit::HalfRange),
+        }
     }
 
     /// A bound on |phi'(z, y)| for z in [low, high] and all labels: the largest there for the logistic and the sigmoid loss, whose slope is
