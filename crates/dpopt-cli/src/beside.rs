@@ -181,10 +181,7 @@ pub(crate) fn of_evaluation(of: &Told) -> Vec<Beside> {
             let [low, high] = [found.positives.low, found.positives.high];
             let ends = [low.max(1.0 - high).max(0.5), high.max(1.0 - low)];
             let auc = (Figure::Auc, (&found.auc).into());
-            vec![
-                majority(&found.accuracy, ends),
-                Beside::new(auc, ANY, true),
-            ]
+            vec![majority(&found.accuracy, ends), Beside::new(auc, ANY, true)]
         }
         Told::Classes(found) => {
             let Some(records) = found.records else {
@@ -198,14 +195,16 @@ pub(crate) fn of_evaluation(of: &Told) -> Vec<Beside> {
             vec![majority(&found.accuracy.records, ends)]
         }
         Told::Number(found) => {
-            let middle = ("always the middle of the range", Value::Within([0.0, 0.5 * found.width]));
+            let middle = (
+                "always the middle of the range",
+                Value::Within([0.0, 0.5 * found.width]),
+            );
             let errors = [
                 (Figure::AbsoluteError, &found.mean_absolute_error.records),
                 (Figure::RootMeanSquareError, &found.root_mean_squared_error),
             ];
-            let beside = |(figure, of): (Figure, &Measured)| {
-                Beside::new((figure, of.into()), middle, true)
-            };
+            let beside =
+                |(figure, of): (Figure, &Measured)| Beside::new((figure, of.into()), middle, true);
             errors.map(beside).to_vec()
         }
     }

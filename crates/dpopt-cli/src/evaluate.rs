@@ -231,19 +231,25 @@ mod tests {
     #[test]
     fn the_constant_beside_a_number_is_the_best_one() {
         let labels = [-1.0, -0.6, -0.6, 0.2, 0.9f32];
-        let range = LabelRange { min: 0.0, max: 10.0, default: 0.0 };
+        let range = LabelRange {
+            min: 0.0,
+            max: 10.0,
+            default: 0.0,
+        };
         let quantile = Quantile::new(0.7).unwrap();
         let counts = Scale::new(10.0).unwrap();
         let middle = f64::from(labels.iter().sum::<f32>()) / 5.0;
         for (loss, best) in [
             (Glm::Absolute, -0.6),
             (Glm::Pinball(quantile), 0.2),
-            (Glm::Huber(Scale::HUBER), middle),
+            (Glm::Huber(Scale::new(1.345).unwrap()), middle),
             (Glm::Poisson(counts), (5.0 * (1.0 + middle)).ln()),
         ] {
             let figures = |score: f64| {
                 let found = numbers(&[score; 5], &labels, loss, range).unwrap();
-                let [beside] = &found.beside[..] else { panic!("one figure") };
+                let [beside] = &found.beside[..] else {
+                    panic!("one figure")
+                };
                 beside.exactly().unwrap()
             };
             for step in -40..=40 {
@@ -251,7 +257,10 @@ mod tests {
                 assert!(model >= constant - 1e-12, "{loss}: {model} {constant}");
             }
             let (model, constant) = figures(best);
-            assert!((model - constant).abs() < 1e-6, "{loss}: {model} {constant}");
+            assert!(
+                (model - constant).abs() < 1e-6,
+                "{loss}: {model} {constant}"
+            );
         }
     }
 }

@@ -272,9 +272,8 @@ impl Evaluated {
     /// The warning where the release shows that a constant is better.
     pub(crate) fn warning(&self) -> Option<String> {
         let failure = 100.0 * (1.0 - 2.0 * self.evaluation.failure());
-        let records = format!(
-            "the private evaluation (with {failure} % probability, as its intervals hold)"
-        );
+        let records =
+            format!("the private evaluation (with {failure} % probability, as its intervals hold)");
         Beside::warning(&self.constants, &records)
     }
 

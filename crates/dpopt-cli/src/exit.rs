@@ -51,7 +51,9 @@ impl Exit {
             Exit::Stopped => {
                 "stopped early by a signal (SIGINT, SIGTERM, SIGHUP): the ledger is settled, the results are written and true"
             }
-            Exit::Warned => "done, with a warning about the data or the model that should be looked at",
+            Exit::Warned => {
+                "done, with a warning about the data or the model that should be looked at"
+            }
             Exit::Unfinished => {
                 "the run was made and counts as spent, but broke off, diverged, or left something unwritten; the message says what"
             }

@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 
 use crate::artefacts::{EVENTS, MODEL, OutDir, REPORT};
 use crate::attack::AttackTable;
+use crate::beside::Beside;
 use crate::by_group::ByGroup;
 use crate::certificate::Certificate;
 use crate::chosen::Chosen;
 use crate::error::CliError;
-use crate::beside::Beside;
 use crate::evaluate::TestMetrics;
 use crate::evaluated::Evaluated;
 use crate::fit::Fit;
@@ -385,7 +385,9 @@ fn metric_rows(metrics: &TestMetrics) -> Vec<(String, String)> {
             rows
         }
     };
-    let rows = rows.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let rows = rows
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value));
     rows.chain(Beside::rows(metrics.beside())).collect()
 }
 

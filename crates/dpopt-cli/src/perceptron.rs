@@ -148,7 +148,9 @@ impl Perceptron {
     fn fixed_instead(&self, head: Head) -> String {
         match (self.hidden.one(), head) {
             (Some(units), Head::Scalar(_)) => {
-                format!(", or say --output-weights fixed with --hidden {units}, which has constants")
+                format!(
+                    ", or say --output-weights fixed with --hidden {units}, which has constants"
+                )
             }
             _ => String::new(),
         }

@@ -518,9 +518,14 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         troubles.extend(put.err());
     }
     let homeless = out.is_none() || troubles.len() > before_model;
-    let evaluated = test
-        .as_ref()
-        .map(|test| evaluate(test, &outcome.point, (&fit, ready.is_none()), source.schema.label()));
+    let evaluated = test.as_ref().map(|test| {
+        evaluate(
+            test,
+            &outcome.point,
+            (&fit, ready.is_none()),
+            source.schema.label(),
+        )
+    });
     let metrics = match evaluated.transpose() {
         Ok(metrics) => metrics,
         Err(error) => {
@@ -533,9 +538,15 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         let trained = ready.as_ref().zip(finished.dual.as_ref());
         by_group(test, of, &outcome.point, &fit, groups, trained)
     });
-    let mut constants = metrics.as_ref().map_or(&[][..], TestMetrics::beside).to_vec();
+    let mut constants = metrics
+        .as_ref()
+        .map_or(&[][..], TestMetrics::beside)
+        .to_vec();
     constants.extend(by_group.as_ref().map(|of| of.beside.clone()));
-    let worse = Beside::warning(&constants, "the test set (the constant is that of the test set itself)");
+    let worse = Beside::warning(
+        &constants,
+        "the test set (the constant is that of the test set itself)",
+    );
     let on_held_out = evaluation.as_ref().and_then(Evaluated::warning);
     let worse: Vec<String> = worse.into_iter().chain(on_held_out).collect();
     let warned = warned || !worse.is_empty();

@@ -49,8 +49,8 @@ pub use loss::{
     MlpError, Momentum, Network, NetworkError, NotConvexSmooth, Observed, ObservedEntries,
     ObservedRecord, ParameterError, PerturbationError, QuadraticLink, Quantile, Rays, RecordAt,
     RecordOf, Regularizer, RowAverageCheck, SaddleConstants, SaddleLoss, SaddleRecord, Scale,
-    ScoreBins, ScoreBinsError, ScoreBlock, ScoreSaddle, ScoreUnit, Scored, Segment, SharedPerturbation,
-    SharesError, Softmax, Tally, TemporalDifference, TemporalError, Transition,
+    ScoreBins, ScoreBinsError, ScoreBlock, ScoreSaddle, ScoreUnit, Scored, Segment,
+    SharedPerturbation, SharesError, Softmax, Tally, TemporalDifference, TemporalError, Transition,
     TwiceDifferentiable, TwiceSaddle, ValuesOf, WeightError, Weighted, check_constants,
     check_gradient, check_hessian_vector, check_row_averages,
 };

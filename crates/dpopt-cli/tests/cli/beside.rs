@@ -60,14 +60,21 @@ fn the_default_is_better_than_a_constant() {
 #[test]
 fn a_model_worse_than_a_constant_says_so() {
     // Deviations of a tenth of a unit in a range of 40; one label in ten is yes; counts near 3.
-    let narrow = place(Some(NUMBER), |_, _, noise| format!("{}", 20.0 + 0.1 * noise as f64));
+    let narrow = place(Some(NUMBER), |_, _, noise| {
+        format!("{}", 20.0 + 0.1 * noise as f64)
+    });
     let rare = place(None, |x, b, noise| {
         let yes = x < 2 && noise + b < 3;
         (if yes { "yes" } else { "no" }).to_owned()
     });
     let counts = place(Some(COUNT), |_, _, noise| (1 + noise).to_string());
     for (place, loss, figure, constant) in [
-        (&narrow, "huber", "root mean square error", "always the mean"),
+        (
+            &narrow,
+            "huber",
+            "root mean square error",
+            "always the mean",
+        ),
         (&narrow, "absolute", "mean loss", "always the median"),
         (&narrow, "pinball:0.8", "mean loss", "always the quantile"),
         (&rare, "logistic", "accuracy", "always the majority"),
@@ -92,7 +99,10 @@ fn a_model_worse_than_a_constant_says_so() {
         let told = json["warnings"].to_string();
         assert!(told.contains(warning), "{told}");
         let report = place.read("o/report.html");
-        for word in [&format!("{figure}, {constant}"), "no better than a constant"] {
+        for word in [
+            &format!("{figure}, {constant}"),
+            "no better than a constant",
+        ] {
             assert!(report.contains(word), "{loss}: {word}");
         }
     }
@@ -102,7 +112,9 @@ fn a_model_worse_than_a_constant_says_so() {
 #[test]
 fn a_private_evaluation_claims_what_its_intervals_decide() {
     // What the models predict is no in none of their records, and yes in all.
-    let rare = place(None, |x, _, noise| (if x == 0 && noise < 2 { "yes" } else { "no" }).to_owned());
+    let rare = place(None, |x, _, noise| {
+        (if x == 0 && noise < 2 { "yes" } else { "no" }).to_owned()
+    });
     rare.ok("train t.csv --schema s.toml --epsilon 5 --out o --solver noisy-gd");
     let model = rare.json("o/model.json");
     let mut wrong = model.clone();
@@ -118,7 +130,12 @@ fn a_private_evaluation_claims_what_its_intervals_decide() {
         ("o/model.json", 20.0, 0),
     ] {
         let out = rare.run(&format!("{evaluate} {model} --epsilon {epsilon}"));
-        assert_eq!(out.status.code(), Some(code), "{model} {epsilon}: {}", stderr(&out));
+        assert_eq!(
+            out.status.code(),
+            Some(code),
+            "{model} {epsilon}: {}",
+            stderr(&out)
+        );
         let found: Value = serde_json::from_slice(&out.stdout).unwrap();
         let accuracy = &found["constants"][0];
         assert_eq!(accuracy["figure"], "accuracy");
@@ -135,7 +152,8 @@ fn a_private_evaluation_claims_what_its_intervals_decide() {
 /// Labels that no column tells: the area under the curve of 40,000 records is within 0.02 of a half (six deviations).
 #[test]
 fn an_objective_that_reached_nothing_says_so() {
-    let unrelated = |_: usize, _: usize, noise: usize| (if noise < 2 { "yes" } else { "no" }).to_owned();
+    let unrelated =
+        |_: usize, _: usize, noise: usize| (if noise < 2 { "yes" } else { "no" }).to_owned();
     let place = place(None, unrelated);
     place.put("test.csv", &table(&lines(100_000, 40_000, unrelated)));
     let out = place.run(
@@ -143,10 +161,23 @@ fn an_objective_that_reached_nothing_says_so() {
     );
     let said = stderr(&out);
     assert_eq!(out.status.code(), Some(4), "{said}");
-    assert!(said.contains("no better than a constant on the test set"), "{said}");
-    assert!(said.contains("AUC 0.") && said.contains("(any constant: 0.5"), "{said}");
+    assert!(
+        said.contains("no better than a constant on the test set"),
+        "{said}"
+    );
+    assert!(
+        said.contains("AUC 0.") && said.contains("(any constant: 0.5"),
+        "{said}"
+    );
     let out: Value = serde_json::from_slice(&out.stdout).unwrap();
     let figures = out["constants"].as_array().unwrap();
-    let worst = figures.iter().find(|of| of["figure"] == "worst-group-accuracy").unwrap();
-    assert_eq!(worst["worse"], worst["model"].as_f64() == Some(0.0), "{out}");
+    let worst = figures
+        .iter()
+        .find(|of| of["figure"] == "worst-group-accuracy")
+        .unwrap();
+    assert_eq!(
+        worst["worse"],
+        worst["model"].as_f64() == Some(0.0),
+        "{out}"
+    );
 }

@@ -149,7 +149,9 @@ fn what_has_no_certificate_is_refused() {
     let place = Place::new();
     place.train("--epsilon 5 --out out");
     place.train("--epsilon 5 --out kinks --loss hinge --solver noisy-gd");
-    place.train("--epsilon 5 --out units --loss hinge --hidden 2 --output-weights fixed --solver noisy-gd");
+    place.train(
+        "--epsilon 5 --out units --loss hinge --hidden 2 --output-weights fixed --solver noisy-gd",
+    );
     let on = |model: &str, flags: &str| {
         format!("certify --model {model}/model.json --data t.csv --epsilon 1 {flags}")
     };

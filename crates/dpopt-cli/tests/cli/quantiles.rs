@@ -289,7 +289,10 @@ fn what_does_not_go_with_a_number_is_refused_by_name() {
             &["--loss", "logistic", "two classes", "\"y\""][..],
         ),
         ("--loss softmax", &["--loss", "softmax", "three classes"]),
-        ("--loss hinge --hidden 4 --output-weights fixed", &["--loss", "hinge"]),
+        (
+            "--loss hinge --hidden 4 --output-weights fixed",
+            &["--loss", "hinge"],
+        ),
         (
             "--loss pinball:0.5 --positive 40",
             &["--positive", "number"],
@@ -300,12 +303,18 @@ fn what_does_not_go_with_a_number_is_refused_by_name() {
             &["--label", "range", "\"y\"", "\"z\""],
         ),
         ("--loss relu", &["--loss", "relu", "positive part"]),
-        ("--loss relu --hidden 4 --output-weights fixed", &["--loss", "relu", "never move"]),
+        (
+            "--loss relu --hidden 4 --output-weights fixed",
+            &["--loss", "relu", "never move"],
+        ),
         (
             "--loss absolute --hidden 4 --output-weights fixed --project 3",
             &["--project", "network"],
         ),
-        ("--loss absolute --hidden 3 --output-weights fixed", &["--hidden", "even"]),
+        (
+            "--loss absolute --hidden 3 --output-weights fixed",
+            &["--hidden", "even"],
+        ),
         (
             "--loss absolute --hidden 4 --output-weights fixed --solver recursive-gd --radius 1",
             &["--loss"],

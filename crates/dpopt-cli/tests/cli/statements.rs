@@ -423,7 +423,9 @@ fn labels_that_a_public_test_set_shows_to_be_unforeseen_are_warned_of() {
     // At this budget a model may be no better than a constant, which is no matter of the labels.
     let of_labels = |json: &Value| {
         let all = json["warnings"].as_array().unwrap();
-        let told = all.iter().filter(|of| !of.as_str().unwrap().contains("than a constant"));
+        let told = all
+            .iter()
+            .filter(|of| !of.as_str().unwrap().contains("than a constant"));
         told.count()
     };
     let clean = place.train("--test test.csv");

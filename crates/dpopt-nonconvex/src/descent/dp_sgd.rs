@@ -174,10 +174,7 @@ impl DpSgdPlan {
     ) -> Result<Self, PlanError> {
         let clip = Horizon::new(units, budget.mu()?.get())?.first_clip;
         Self::in_units(facts, units, budget, max_steps)?
-            .scheduled(|schedule| DpSgdSchedule {
-                clip,
-                ..schedule
-            })
+            .scheduled(|schedule| DpSgdSchedule { clip, ..schedule })
             .with_clip_decay(CLIP_DECAY)
     }
 

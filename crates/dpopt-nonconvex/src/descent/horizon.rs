@@ -90,7 +90,12 @@ impl Horizon {
                 ScoreUnit::LogCount => (COUNT_CLIP * l, LOG_COUNT_NOISE),
             };
             let step_size = 1.0 / facts.smoothness;
-            (clip, clip / CLIP_FRACTION, step_size, noise / facts.row_norm)
+            (
+                clip,
+                clip / CLIP_FRACTION,
+                step_size,
+                noise / facts.row_norm,
+            )
         } else {
             (l, l, KINK_STEP * gap / (l * l), KINK_NOISE * gap / l)
         };

@@ -197,7 +197,11 @@ fn models() -> Vec<(String, Place)> {
         ),
         (
             "quantile".to_owned(),
-            trained(&[], Some(NUMBER), "--loss pinball:0.8 --hidden 6 --output-weights fixed"),
+            trained(
+                &[],
+                Some(NUMBER),
+                "--loss pinball:0.8 --hidden 6 --output-weights fixed",
+            ),
         ),
     ];
     const CATEGORY: &str = "kind = \"category\"\nvalues = [\"a\", \"b\"]";
@@ -208,7 +212,9 @@ fn models() -> Vec<(String, Place)> {
     let spaced = [("values = [\"a\", \"b\"]", "values = [\"\", \"a b\", \"a\"]")];
     all.push(("values with spaces".to_owned(), trained(&spaced, None, "")));
     for activation in ["relu", "tanh", "sigmoid", "softplus", "silu"] {
-        let flags = format!("--hidden 4 --output-weights fixed --activation {activation} --solver noisy-gd");
+        let flags = format!(
+            "--hidden 4 --output-weights fixed --activation {activation} --solver noisy-gd"
+        );
         all.push((activation.to_owned(), trained(&[], None, &flags)));
         let flags = format!("--hidden 5,3 --activation {activation}");
         let perceptron = trained(&[], Some(SEVERAL), &flags);
