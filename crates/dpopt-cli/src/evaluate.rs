@@ -223,6 +223,7 @@ fn quantile(labels: &[f32], share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use dpopt::data::tabular::Schema;
     use dpopt::oracle::{Quantile, Scale};
 
     use super::*;
@@ -231,11 +232,10 @@ mod tests {
     #[test]
     fn the_constant_beside_a_number_is_the_best_one() {
         let labels = [-1.0, -0.6, -0.6, 0.2, 0.9f32];
-        let range = LabelRange {
-            min: 0.0,
-            max: 10.0,
-            default: 0.0,
-        };
+        let schema = "format = 1\nrow_norm = 1.0\nintercept = 1.0\n[label]\ncolumn = \"y\"\nkind = \"number\"\n\
+                      min = 0.0\nmax = 10.0\ndefault = 0.0\n[[column]]\nname = \"x\"\nkind = \"category\"\nvalues = [\"a\"]\n";
+        let schema = Schema::from_toml(schema, "a test").unwrap();
+        let range = schema.label().range().unwrap();
         let quantile = Quantile::new(0.7).unwrap();
         let counts = Scale::new(10.0).unwrap();
         let middle = f64::from(labels.iter().sum::<f32>()) / 5.0;
