@@ -290,10 +290,10 @@ pub fn ten_of<S: AsRef<str>>(names: &[S]) -> String {
 /// The same, each of the first ones with the name that was meant by it.
 fn beside<S: AsRef<str>>(names: &[S], near: &[Option<String>]) -> String {
     const MOST: usize = 10;
-    let near = near.iter().map(Option::as_deref);
+    let near = near.iter().map(|near| near.as_deref().map(shortened));
     let near = near.chain(std::iter::repeat(None));
     let shown = names.iter().zip(near).take(MOST);
-    let shown = shown.map(|(name, near)| shortened(name.as_ref()) + &meant(near));
+    let shown = shown.map(|(name, near)| shortened(name.as_ref()) + &meant(near.as_deref()));
     let shown = shown.collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(MOST) {
         0 => shown,

@@ -167,6 +167,7 @@ fn messages_list_ten_names_and_a_count() {
         TabularError::MissingColumns {
             path: path(),
             columns: columns(),
+            near: vec![None, Some("n".repeat(100_000))],
         },
         TabularError::UnlistedColumns {
             path: path(),
@@ -181,6 +182,7 @@ fn messages_list_ten_names_and_a_count() {
     let text = TabularError::MissingColumns {
         path: path(),
         columns: long,
+        near: Vec::new(),
     }
     .to_string();
     assert!(text.len() < 200, "{text}");
