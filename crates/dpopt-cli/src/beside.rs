@@ -7,8 +7,6 @@
 use dpopt::certify::Measured;
 use serde::Serialize;
 
-use crate::told::Told;
-
 /// An area under the ROC curve below this is no better than chance. A choice.
 const CHANCE: f64 = 0.52;
 
@@ -166,53 +164,17 @@ impl Beside {
     }
 }
 
-/// The figures of a private evaluation beside those of a constant, from its release alone.
-///
-/// The share of the majority is known from that of the positives or from the sizes of classes; the
-/// mean and the median of numbers are not released, and the middle of their range is at most half
-/// its width away from every label.
-pub(crate) fn of_evaluation(of: &Told) -> Vec<Beside> {
-    let majority = |model: &Measured, ends| {
-        let model = (Figure::Accuracy, model.into());
-        Beside::new(model, (MAJORITY, Value::Within(ends)), true)
-    };
-    match of {
-        Told::Scores(found) => {
-            let [low, high] = [found.positives.low, found.positives.high];
-            let ends = [low.max(1.0 - high).max(0.5), high.max(1.0 - low)];
-            let auc = (Figure::Auc, (&found.auc).into());
-            vec![majority(&found.accuracy, ends), Beside::new(auc, ANY, true)]
-        }
-        Told::Classes(found) => {
-            let Some(records) = found.records else {
-                return Vec::new();
-            };
-            let sizes = found.sizes.iter();
-            let largest = sizes.fold([0.0f64; 2], |[low, high], size| {
-                [low.max(size.low), high.max(size.high)]
-            });
-            let ends = largest.map(|size| (size / records as f64).min(1.0));
-            vec![majority(&found.accuracy.records, ends)]
-        }
-        Told::Number(found) => {
-            let middle = (
-                "always the middle of the range",
-                Value::Within([0.0, 0.5 * found.width]),
-            );
-            let errors = [
-                (Figure::AbsoluteError, &found.mean_absolute_error.records),
-                (Figure::RootMeanSquareError, &found.root_mean_squared_error),
-            ];
-            let beside =
-                |(figure, of): (Figure, &Measured)| Beside::new((figure, of.into()), middle, true);
-            errors.map(beside).to_vec()
-        }
-    }
-}
-
 pub(crate) const MAJORITY: &str = "always the majority";
 /// The area under the ROC curve of one score for all records.
 pub(crate) const ANY: (&str, Value) = ("any constant", Value::Exact(0.5));
+
+pub(crate) const SHARES: &str = "always the shares of the classes";
+
+/// The log loss of predicting the shares of the classes for every record.
+pub(crate) fn entropy(shares: impl IntoIterator<Item = f64>) -> f64 {
+    let shares = shares.into_iter().filter(|share| *share > 0.0);
+    shares.map(|share| -share * share.ln()).sum()
+}
 
 #[cfg(test)]
 mod tests {

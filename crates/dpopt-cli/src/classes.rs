@@ -6,8 +6,7 @@ use dpopt::linalg::Design;
 use dpopt::oracle::{PublicData, Softmax};
 use serde::Serialize;
 
-use crate::beside::{Beside, Figure, MAJORITY};
-use crate::evaluate::{SHARES, entropy};
+use crate::beside::{Beside, Figure, MAJORITY, SHARES, entropy};
 use crate::fit::Fit;
 
 /// Up to so many classes the summary shows the confusion table; JSON has it always. A tuned constant: the width of a terminal.

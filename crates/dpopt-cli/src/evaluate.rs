@@ -5,7 +5,7 @@ use dpopt::data::tabular::{Label, LabelRange};
 use dpopt::oracle::{Glm, PublicData};
 use serde::Serialize;
 
-use crate::beside::{ANY, Beside, Figure, MAJORITY, Value};
+use crate::beside::{ANY, Beside, Figure, MAJORITY, SHARES, Value, entropy};
 use crate::classes::{SeveralMetrics, several};
 use crate::fit::Fit;
 use crate::head::Head;
@@ -134,14 +134,6 @@ fn classes(
         test_log_loss: loss,
         beside,
     })
-}
-
-pub(crate) const SHARES: &str = "always the shares of the classes";
-
-/// The log loss of predicting the shares of the classes for every record.
-pub(crate) fn entropy(shares: impl IntoIterator<Item = f64>) -> f64 {
-    let shares = shares.into_iter().filter(|share| *share > 0.0);
-    shares.map(|share| -share * share.ln()).sum()
 }
 
 /// Whether k times as large residuals have k times the loss.

@@ -11,11 +11,11 @@ use dpopt::privacy::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::beside::{Beside, of_evaluation};
+use crate::beside::Beside;
 use crate::error::CliError;
 use crate::fit::Fit;
 use crate::statement::{Protected, Statement, rounded_up};
-use crate::told::Told;
+use crate::told::{Told, of_evaluation};
 
 /// An interval misses with at most this probability.
 pub(crate) const FAILURE: f64 = 0.05;

@@ -7,7 +7,7 @@ use dpopt::certify::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::beside::{Beside, of_evaluation};
+use crate::beside::{ANY, Beside, Figure, MAJORITY, Value};
 
 /// Up to so many classes the terminal shows recalls of each. A tuned constant: the height of a terminal.
 const SHOWN: usize = 12;
@@ -25,6 +25,50 @@ pub(crate) enum Told {
     Classes(ClassesEvaluation),
     /// Of a number.
     Number(NumberEvaluation),
+}
+
+/// The figures of a private evaluation beside those of a constant, from its release alone.
+///
+/// The share of the majority is known from that of the positives or from the sizes of classes; the
+/// mean and the median of numbers are not released, and the middle of their range is at most half
+/// its width away from every label.
+pub(crate) fn of_evaluation(of: &Told) -> Vec<Beside> {
+    let majority = |model: &Measured, ends| {
+        let model = (Figure::Accuracy, model.into());
+        Beside::new(model, (MAJORITY, Value::Within(ends)), true)
+    };
+    match of {
+        Told::Scores(found) => {
+            let [low, high] = [found.positives.low, found.positives.high];
+            let ends = [low.max(1.0 - high).max(0.5), high.max(1.0 - low)];
+            let auc = (Figure::Auc, (&found.auc).into());
+            vec![majority(&found.accuracy, ends), Beside::new(auc, ANY, true)]
+        }
+        Told::Classes(found) => {
+            let Some(records) = found.records else {
+                return Vec::new();
+            };
+            let sizes = found.sizes.iter();
+            let largest = sizes.fold([0.0f64; 2], |[low, high], size| {
+                [low.max(size.low), high.max(size.high)]
+            });
+            let ends = largest.map(|size| (size / records as f64).min(1.0));
+            vec![majority(&found.accuracy.records, ends)]
+        }
+        Told::Number(found) => {
+            let middle = (
+                "always the middle of the range",
+                Value::Within([0.0, 0.5 * found.width]),
+            );
+            let errors = [
+                (Figure::AbsoluteError, &found.mean_absolute_error.records),
+                (Figure::RootMeanSquareError, &found.root_mean_squared_error),
+            ];
+            let beside =
+                |(figure, of): (Figure, &Measured)| Beside::new((figure, of.into()), middle, true);
+            errors.map(beside).to_vec()
+        }
+    }
 }
 
 impl From<EvaluatedModel> for Told {
