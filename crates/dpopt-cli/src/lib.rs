@@ -324,13 +324,14 @@ mod tests {
     }
 
     /// Those of cargo, of rustc's tests and of mpirun.
-    const OTHERS: [&str; 11] = [
+    const OTHERS: [&str; 12] = [
         "--all-features",
         "--bench",
         "--bin",
         "--bind-to",
         "--example",
         "--features",
+        "--lib",
         "--nocapture",
         "--path",
         "--profile",

@@ -54,6 +54,7 @@ fn names(command: &str, flag: &str) -> Option<Vec<String>> {
         "walk_constants" => all(WalkConstants::ALL),
         "format" => Some(input::format_names()),
         "score" => all(TuningScore::ALL),
+        "group_shares" => all(["schema", "release"]),
         _ => None,
     }
 }

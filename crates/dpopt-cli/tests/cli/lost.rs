@@ -8,6 +8,8 @@ use serde_json::Value;
 use crate::support::{Place, stderr, until};
 
 const TRAIN: &str = "train t.csv --schema s.toml --epsilon 1 --max-steps 5 --threads 1";
+/// The same for half of a ledger's epsilon.
+const HALF: &str = "train t.csv --schema s.toml --epsilon 0.5 --max-steps 5 --threads 1";
 
 /// A model as `predict` reads it.
 fn works(place: &Place, model: &str) {
@@ -66,20 +68,18 @@ fn a_checkpoint_replaces_a_checkpoint() {
     let place = Place::new();
     let ledger = "--ledger l.json --delta 1e-5 --checkpoint c.json --quiet";
     place.ok(&format!(
-        "{TRAIN} --out a --budget 3 --budget-delta 1e-5 --epsilon 0.5 {ledger}"
+        "{HALF} --out a --budget 3 --budget-delta 1e-5 {ledger}"
     ));
     let first = place.read("c.json");
-    place.ok(&format!("{TRAIN} --out b --epsilon 0.5 {ledger}"));
+    place.ok(&format!("{HALF} --out b {ledger}"));
     let second = place.read("c.json");
     assert_ne!(first, second);
     // Also the one that the run started from.
-    place.ok(&format!(
-        "{TRAIN} --out d --epsilon 0.5 --resume c.json {ledger}"
-    ));
+    place.ok(&format!("{HALF} --out d --resume c.json {ledger}"));
     assert_ne!(place.read("c.json"), second);
     place.put("notes.txt", "mine");
     let force = ledger.replace("c.json", "notes.txt");
-    place.ok(&format!("{TRAIN} --out e --epsilon 0.5 --force {force}"));
+    place.ok(&format!("{HALF} --out e --force {force}"));
     place.ok("ledger verify l.json --checkpoint notes.txt");
 }
 
@@ -298,7 +298,7 @@ mod unix {
             ("--json", "--ledger l.json --budget 2 --budget-delta 1e-5"),
         ] {
             let kept = tempfile::tempdir().unwrap();
-            let mut command = place.command(&format!("{TRAIN} {flags} {paid} --epsilon 0.5"));
+            let mut command = place.command(&format!("{HALF} {flags} {paid}"));
             command
                 .env("TMPDIR", kept.path())
                 .stdout(Stdio::from(full()));
