@@ -55,6 +55,7 @@ fn names(command: &str, flag: &str) -> Option<Vec<String>> {
         "format" => Some(input::format_names()),
         "score" => all(TuningScore::ALL),
         "group_shares" => all(["schema", "release"]),
+        "project" => all(["auto", "rank", "rank-free"]),
         _ => None,
     }
 }
@@ -63,8 +64,10 @@ fn names(command: &str, flag: &str) -> Option<Vec<String>> {
 pub(crate) fn with_names(command: Command) -> Command {
     let of = command.get_name().to_owned();
     let named = command.mut_args(|arg| match names(&of, arg.get_id().as_str()) {
-        Some(names) => arg.value_parser(PossibleValuesParser::new(names)),
-        None => arg,
+        Some(names) if arg.get_possible_values().is_empty() => {
+            arg.value_parser(PossibleValuesParser::new(names))
+        }
+        _ => arg,
     });
     named.mut_subcommands(with_names)
 }
