@@ -24,7 +24,7 @@ impl<'a> Places<'a> {
     }
 
     /// The same numbers as rows, of a body whose records lie in the order.
-    pub(crate) fn as_they_lie(self) -> Positions<'a> {
+    pub(crate) fn without_order(self) -> Positions<'a> {
         self.0
     }
 

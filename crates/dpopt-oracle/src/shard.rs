@@ -100,7 +100,7 @@ impl Own {
 
     /// What of these is here.
     pub(crate) fn here<'a>(&self, places: Places<'a>) -> Here<'a> {
-        match places.as_they_lie() {
+        match places.without_order() {
             Positions::Range(range) => {
                 let start = self.below(range.start);
                 let end = self.below(range.end).max(start);
@@ -142,7 +142,7 @@ mod tests {
                 let mut found: Vec<usize> = Vec::new();
                 for own in split {
                     let here = own.here(asked.clone().into());
-                    let places = here.places().as_they_lie();
+                    let places = here.places().without_order();
                     let slots: Vec<usize> = places.iter().map(|i| own.slot(i)).collect();
                     assert!(slots.is_sorted());
                     found.extend(slots);

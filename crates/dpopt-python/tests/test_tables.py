@@ -479,7 +479,7 @@ def test_what_a_pipeline_learns_is_said():
 @pytest.mark.filterwarnings("error")
 def test_a_warning_of_a_pipeline_comes_before_the_charge(tmp_path):
     rows, labels = records(n=300)
-    ledger = dpopt.Ledger(tmp_path / "ledger.jsonl", epsilon=5.0, delta=1e-5, adjacency="replace-one")
+    ledger = dpopt.Ledger(tmp_path / "ledger.jsonl", epsilon=5.0, delta=1e-5, adjacency="replace-one", filter="gdp")
     model = PrivateClassifier(**BUDGET, row_norm=2.0, classes=[0, 1], max_steps=2, ledger=ledger)
     with pytest.raises(FromDataWarning):
         make_pipeline(StandardScaler(), model).fit(rows, labels)

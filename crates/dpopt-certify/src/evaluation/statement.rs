@@ -86,7 +86,7 @@ pub struct Evaluation {
     pub confusion: BinaryConfusion,
     /// Of those called positive, how many are.
     pub precision: Measured,
-    /// At edges between bins, [`SHOWN`] of them at most and the threshold 0 among them, by increasing threshold.
+    /// At edges between bins, 16 of them at most and the threshold 0 among them, by increasing threshold.
     pub roc: Vec<RocPoint>,
     /// Between these edges.
     pub calibration: Vec<Calibrated>,

@@ -75,7 +75,7 @@ impl<S: Blocks> Stored<Examples> for S {
         let listed = self.rows_at(&places);
         let rows = match &listed {
             Some(rows) => Positions::Listed(rows),
-            None => places.as_they_lie(),
+            None => places.without_order(),
         };
         pass::pass(self, face, &rows, empty, threads, add)
     }

@@ -100,7 +100,7 @@ impl Blocks for Unmapped {
         Blocks::place_from(&mut self.0, first);
     }
     fn rows_at(&self, places: &Places<'_>) -> Option<Zeroizing<Vec<u32>>> {
-        match places.clone().as_they_lie() {
+        match places.clone().without_order() {
             Positions::Range(_) => self.0.rows_at(places),
             Positions::Listed(_) => None,
         }

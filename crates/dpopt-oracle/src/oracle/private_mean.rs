@@ -506,7 +506,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
             let add = |part: &_, at: Positions<'_>, sum: &mut _| query.add(loss, part, at, sum);
             return stored.pass(records, places, empty, cut.workers, &add);
         }
-        let positions = places.as_they_lie();
+        let positions = places.without_order();
         let add = &|at: Positions<'_>, sum: &mut _| query.add(loss, records, at, sum);
         let threads = &self.threads;
         let sum = match none.blocks() {

@@ -222,7 +222,7 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
                 self.walk_over_ranks(shard, with, (&mut point, &mut average))?;
             }
             None => {
-                let rows = places.as_they_lie();
+                let rows = places.without_order();
                 let all = rows.iter().zip(&terms.shares);
                 self.steps(pass, terms, all, (&mut point, &mut average));
             }

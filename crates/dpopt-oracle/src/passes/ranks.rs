@@ -22,7 +22,7 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
     ) -> Result<(), AskError> {
         let trusting = shard.together.trusting("a pass over single records");
         trusting.map_err(dpopt_privacy::Refused::from)?;
-        let Positions::Range(range) = places.as_they_lie() else {
+        let Positions::Range(range) = places.without_order() else {
             return Ok(());
         };
         let mut at = range.start;
@@ -44,7 +44,7 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
             if rank == shard.together.rank() {
                 let here = shard.own.here(Positions::Range(at..end).into());
                 let shares = terms.shares.iter().skip(at - range.start);
-                let over = here.places().as_they_lie();
+                let over = here.places().without_order();
                 self.steps(pass, terms, over.iter().zip(shares), (point, average));
             }
             let mut words: Zeroizing<Vec<u64>> = Zeroizing::new(
