@@ -204,7 +204,7 @@ pub enum LedgerError {
         /// The filters that have a cost for it.
         others: Vec<FilterKind>,
         /// Why this one has not.
-        source: AccountingError,
+        source: Box<AccountingError>,
     },
     /// A settlement or release names a reservation that is not open.
     #[error("run {run} has no open reservation in this ledger")]

@@ -174,9 +174,8 @@ fn check_run(terms: &Terms, number: u64, run: &Run) -> Result<(), (u64, Damage)>
     let cost = |event: &Event, line| {
         terms.cost(event).map_err(|error| {
             let damage = match error {
-                LedgerError::Accounting(error) | LedgerError::OtherFilter { source: error, .. } => {
-                    Damage::Accounting(error)
-                }
+                LedgerError::Accounting(error) => Damage::Accounting(error),
+                LedgerError::OtherFilter { source, .. } => Damage::Accounting(*source),
                 other => Damage::NotAnEntry {
                     problem: other.to_string(),
                 },

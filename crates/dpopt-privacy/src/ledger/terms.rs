@@ -98,7 +98,7 @@ impl Terms {
                 .into_iter()
                 .filter(|kind| kind.accounts(event, self.adjacency))
                 .collect(),
-            source,
+            source: Box::new(source),
         })
     }
 
