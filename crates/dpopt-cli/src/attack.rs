@@ -9,6 +9,7 @@ use dpopt::privacy::accounting::group::{self, Group};
 use dpopt::privacy::{Accountant, Adjacency, Delta, Epsilon, Event, Mu};
 use serde::Serialize;
 
+use crate::beside::up;
 use crate::evaluated::Evaluated;
 use crate::statement::Statement;
 
@@ -391,11 +392,6 @@ fn guess(of: &GroupPrivacy) -> f64 {
 fn stated_mu(epsilon: f64, delta: Delta) -> Option<f64> {
     let mu = gdp::mu_for(Epsilon::new(epsilon).ok()?, delta).ok()?;
     Some(mu.get() * (1.0 + 1e-9))
-}
-
-/// Four digits after the point, never below the value.
-fn up(value: f64) -> f64 {
-    (value * 1e4).ceil() / 1e4
 }
 
 /// Three significant digits, never below the value.

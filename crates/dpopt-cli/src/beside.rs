@@ -7,7 +7,7 @@
 use dpopt::certify::Measured;
 use serde::Serialize;
 
-/// An area under the ROC curve below this is no better than chance. A choice.
+/// An area under the ROC curve of a public test set below this is no better than chance. A choice.
 const CHANCE: f64 = 0.52;
 
 /// A number, or an interval that it is in.
@@ -27,6 +27,15 @@ impl Value {
     }
 }
 
+/// To four decimals, outwards.
+pub(crate) fn down(value: f64) -> f64 {
+    (value * 1e4).floor() / 1e4
+}
+
+pub(crate) fn up(value: f64) -> f64 {
+    (value * 1e4).ceil() / 1e4
+}
+
 impl From<&Measured> for Value {
     fn from(of: &Measured) -> Self {
         Self::Within([of.low, of.high])
@@ -37,7 +46,7 @@ impl std::fmt::Display for Value {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Exact(value) => write!(f, "{value:.4}"),
-            Self::Within([low, high]) => write!(f, "{low:.4} to {high:.4}"),
+            Self::Within([low, high]) => write!(f, "{:.4} to {:.4}", down(*low), up(*high)),
         }
     }
 }
@@ -76,7 +85,7 @@ impl Figure {
         let ([low, high], [least, most]) = (model.ends(), constant.ends());
         match self {
             Self::Accuracy => high < least,
-            Self::Auc => high < CHANCE,
+            Self::Auc => high < if low < high { least } else { CHANCE },
             Self::WorstGroupAccuracy => high <= most,
             Self::LogLoss
             | Self::MeanLoss

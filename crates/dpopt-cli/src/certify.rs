@@ -92,7 +92,7 @@ pub(crate) struct CertifyArgs {
 }
 
 /// Why there is none of several classes.
-const OF_CLASSES: &str = "a model of several classes has no certificate of second order here";
+const OF_CLASSES: &str = "a model of several classes has no certificate of second order here; `dpopt evaluate` measures it";
 /// What the file of a certificate is known by.
 const FORMAT: &str = "dpopt-certificate-1";
 
@@ -335,8 +335,10 @@ fn certifiable(model: &Model) -> Result<Vec<f64>, CliError> {
         "a network of hidden units has no certificate of second order here".to_owned()
     } else if !smooth {
         format!(
-            "{} has no second derivative everywhere; `dpopt train` certifies runs on such losses from their releases",
-            model.loss
+            "{} has no second derivative everywhere: train with another --loss ({}); `dpopt train` certifies runs on such losses from their \
+             releases",
+            model.loss,
+            Glm::SMOOTH.map(|smooth| smooth.to_string()).join(", ")
         )
     } else {
         return Ok(model.point());

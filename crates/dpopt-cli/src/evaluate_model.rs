@@ -148,6 +148,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<Exit, CliError> {
         &released.guarantee,
         (&model.schema, draft),
         of,
+        model.is_plain(),
     );
     let warning = evaluated.warning();
     if let Some(warning) = &warning {

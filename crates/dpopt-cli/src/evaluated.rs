@@ -163,6 +163,7 @@ impl Evaluated {
         guarantee: &Guarantee,
         (schema, draft): (&Schema, bool),
         (records, held_out): (u64, Option<HeldOutRecords>),
+        plain: bool,
     ) -> Self {
         let event = guarantee.event();
         let protected = match held_out {
@@ -181,7 +182,7 @@ impl Evaluated {
         Self {
             held_out,
             classes: several.map_or_else(Vec::new, |several| several.values.clone()),
-            constants: of_evaluation(&told),
+            constants: of_evaluation(&told, plain),
             evaluation: told,
             privacy,
             event: Some(event.clone()),
@@ -191,16 +192,16 @@ impl Evaluated {
     /// Of the best of several runs, whose statement it shares: an interval of it misses with at most `failure`.
     pub(crate) fn of_best(
         told: Told,
-        statement: &Statement,
-        schema: &Schema,
+        (statement, schema): (&Statement, &Schema),
         held_out: HeldOutRecords,
         failure: f64,
+        plain: bool,
     ) -> Self {
         let several = schema.label().several();
         Self {
             held_out: Some(held_out),
             classes: several.map_or_else(Vec::new, |several| several.values.clone()),
-            constants: of_evaluation(&told),
+            constants: of_evaluation(&told, plain),
             evaluation: told.missing(failure),
             privacy: statement.clone(),
             event: None,
@@ -241,10 +242,10 @@ impl Evaluated {
             );
         }
         match ways.is_empty() {
-            true => " What is not determined is hidden by the noise, and the released counts do not say how many records would be enough."
+            true => " What is not determined is hidden by the noise, and the released counts do not say how many records it takes."
                 .to_owned(),
             false => format!(
-                " By the released counts about {} would determine all of it.",
+                " To determine all of it takes at least about {}, by the released counts.",
                 ways.join(", or ")
             ),
         }

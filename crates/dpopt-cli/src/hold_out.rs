@@ -208,7 +208,7 @@ impl HeldOut {
     /// Evaluates a released point, by a curator of its own, for no more than the run's guarantee: so that is the guarantee of both.
     pub(crate) fn evaluate(
         &self,
-        fit: &Fit,
+        (fit, plain): (&Fit, bool),
         point: &[f64],
         (schema, run): (&Schema, &Guarantee),
         threads: Option<NonZeroUsize>,
@@ -228,6 +228,7 @@ impl HeldOut {
             &released.guarantee,
             (schema, schema.is_draft()),
             (records, Some(held_out)),
+            plain,
         ))
     }
 }

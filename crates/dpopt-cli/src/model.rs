@@ -427,6 +427,12 @@ impl Model {
         self.hidden.is_some()
     }
 
+    /// Whether it was trained for the mean loss of the records, so that its accuracy can be judged
+    /// beside a constant's.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.class_weights.is_none() && self.objective.is_none()
+    }
+
     /// Whether it is a perceptron, all of whose weights were trained.
     pub(crate) fn is_perceptron(&self) -> bool {
         self.perceptron.is_some()

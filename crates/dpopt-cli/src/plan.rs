@@ -29,6 +29,7 @@ use crate::sosp_args::How;
 use crate::statement::{rounded_up, scientific};
 use crate::summary::{print, print_json};
 use crate::tell::warn;
+use crate::train::DELTA;
 use crate::weak::weak;
 
 /// Flags of the plan of one run.
@@ -48,9 +49,9 @@ pub(crate) struct PlanArgs {
     /// Privacy budget epsilon
     #[arg(long, value_name = "E", value_parser = args::epsilon, allow_hyphen_values = true)]
     epsilon: Epsilon,
-    /// Privacy budget delta
+    /// Privacy budget delta; should be well below one over the number of records. Default 1e-6
     #[arg(long, value_name = "D", value_parser = args::delta, allow_hyphen_values = true)]
-    delta: Delta,
+    delta: Option<Delta>,
     /// Which tables count as neighbours
     #[arg(long, default_value = "replace-one", value_parser = args::adjacency)]
     adjacency: Adjacency,
@@ -326,7 +327,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
     fit.check_ball(args.row()?.1)?;
     let budget = Budget {
         epsilon: args.epsilon,
-        delta: args.delta,
+        delta: args.delta.map_or_else(|| Delta::new(DELTA), Ok)?,
     };
     let chosen = match args.objective.wanted(args.solver)? {
         Some((wanted, shares)) => args.saddle(&wanted, shares, &budget)?,

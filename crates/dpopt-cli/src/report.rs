@@ -172,7 +172,10 @@ fn privacy(input: &ReportInput<'_>) -> String {
         words::definition(privacy),
         words::without(privacy.adjacency)
     ));
-    out.push_str(&words::tests_table(&privacy.attack));
+    out.push_str(&words::tests_table(
+        &privacy.attack,
+        privacy.all_runs.is_some(),
+    ));
     out.push_str("<h3>What was assumed</h3>\n<ul>\n");
     let assumed = Assumed {
         adjacency: privacy.adjacency,

@@ -7,7 +7,7 @@ use dpopt::certify::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::beside::{ANY, Beside, Figure, MAJORITY, Value};
+use crate::beside::{ANY, Beside, Figure, MAJORITY, Value, down, up};
 
 /// Up to so many classes the terminal shows recalls of each. A tuned constant: the height of a terminal.
 const SHOWN: usize = 12;
@@ -31,11 +31,12 @@ pub(crate) enum Told {
 ///
 /// The share of the majority is known from that of the positives or from the sizes of classes; the
 /// mean and the median of numbers are not released, and the middle of their range is at most half
-/// its width away from every label.
-pub(crate) fn of_evaluation(of: &Told) -> Vec<Beside> {
+/// its width away from every label. `plain`: no class weights and no objective, so that accuracy is
+/// judged.
+pub(crate) fn of_evaluation(of: &Told, plain: bool) -> Vec<Beside> {
     let majority = |model: &Measured, ends| {
         let model = (Figure::Accuracy, model.into());
-        Beside::new(model, (MAJORITY, Value::Within(ends)), true)
+        Beside::new(model, (MAJORITY, Value::Within(ends)), plain)
     };
     match of {
         Told::Scores(found) => {
@@ -160,13 +161,11 @@ impl Told {
 
     /// What the rows of a table say: a name, and a number with its interval.
     pub(crate) fn rows(&self, names: &[String]) -> Vec<(String, String)> {
-        let mut rows = match self {
+        match self {
             Self::Scores(found) => of_scores(found),
             Self::Classes(found) => of_classes(found, names),
             Self::Number(found) => of_number(found),
-        };
-        rows.extend(Beside::rows(&of_evaluation(self)));
-        rows
+        }
     }
 
     /// The metrics by which models are compared, under the names that model cards have for them.
@@ -258,7 +257,7 @@ impl Told {
             Self::Classes(found) => lines_of_classes(found, names),
             Self::Number(found) => lines_of_number(found),
         };
-        for of in of_evaluation(self) {
+        for of in of_evaluation(self, true) {
             lines.push_str(&format!("           {}\n", of.words()));
         }
         lines
@@ -313,7 +312,7 @@ fn lines_of_scores(found: &Evaluation) -> String {
     if let Some(of) = &found.population {
         let _ = writeln!(
             text,
-            "           of the population, if records are independent draws:\n           accuracy {}, AUC {}",
+            "           of the population, if records are independent draws and the model was not trained on them:\n           accuracy {}, AUC {}",
             part(&of.accuracy),
             part(&of.auc)
         );
@@ -364,7 +363,7 @@ fn lines_of_classes(found: &ClassesEvaluation, names: &[String]) -> String {
     if let Some(of) = &found.accuracy.population {
         let _ = writeln!(
             text,
-            "           of the population, if records are independent draws: accuracy\n           {}",
+            "           of the population, if records are independent draws and the model was not trained on them: accuracy\n           {}",
             part(of)
         );
     }
@@ -398,7 +397,7 @@ fn lines_of_number(found: &NumberEvaluation) -> String {
     if let Some(of) = &found.mean_absolute_error.population {
         let _ = writeln!(
             text,
-            "           of the population, if records are independent draws: mean absolute error\n           {}",
+            "           of the population, if records are independent draws and the model was not trained on them: mean absolute error\n           {}",
             part(of)
         );
     }
@@ -419,13 +418,4 @@ fn whole(of: &Measured) -> String {
 fn shown(of: &Measured, digits: impl Fn(f64) -> String, ends: &str) -> String {
     let estimate = of.estimate.map_or(UNDETERMINED.to_owned(), digits);
     format!("{estimate} ({ends})")
-}
-
-/// To four decimals, outwards.
-fn down(value: f64) -> f64 {
-    (value * 1e4).floor() / 1e4
-}
-
-fn up(value: f64) -> f64 {
-    (value * 1e4).ceil() / 1e4
 }

@@ -494,7 +494,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
     }
     let evaluation = held_out.map(|held| {
         held.evaluate(
-            &fit,
+            (&fit, model.is_plain()),
             &outcome.point,
             (&source.schema, guarantee),
             args.threads,

@@ -241,13 +241,13 @@ pub(crate) fn run(args: &TuneArgs) -> Result<Exit, CliError> {
     statement.words.insert(1, told.paid());
     let evaluated = Evaluated::of_best(
         best.evaluation.into(),
-        &statement,
-        &candidate.schema,
+        (&statement, &candidate.schema),
         HeldOutRecords {
             records: held,
             seed,
         },
         FAILURE,
+        candidate.fit.weights.is_none(),
     );
     let (fit, outcome) = (&candidate.fit, &best.outcome);
     let model = Model::new(

@@ -1,6 +1,7 @@
 """Steps on gradients from Python. Tests of laws state their false alarm rate."""
 
 import threading
+import warnings
 
 import dpopt
 import numpy as np
@@ -167,12 +168,17 @@ def test_a_budget_is_what_it_says(tmp_path):
         (dict(noise_multiplier=1.0, public_records=49), "49"),
         (dict(noise_multiplier=1.0, records=0), "records"),
         (dict(noise_multiplier=1.0, records=2**33), "4294967296"),
-        (dict(noise_multiplier=1.0, adjacency="add-remove", public_records=0), "one at least"),
+        (dict(noise_multiplier=1.0, adjacency="add-remove", public_records=0), "from 1 "),
         (dict(noise_multiplier=1.0, dim=0), "coordinate"),
+        # The secret number of records is in no warning either.
+        (dict(noise_multiplier=1e-3, adjacency="add-remove"), "public_records="),
+        (dict(epsilon=1.0, delta=0.5, adjacency="add-remove"), "public_records="),
     ],
 )
 def test_what_is_wrong_is_said_at_once(settings, match):
-    with pytest.raises(dpopt.Error, match=match):
+    secret = settings.get("adjacency") == "add-remove"
+    with warnings.catch_warnings(), pytest.raises(dpopt.Error, match=match):
+        warnings.simplefilter("error" if secret else "default")
         PrivateSteps(**{**PUBLIC, **settings})
 
 

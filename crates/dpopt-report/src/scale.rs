@@ -187,17 +187,13 @@ pub fn at_least(value: f64) -> String {
     rounded(value + unit, 4)
 }
 
-/// A probability in per cent with one decimal, never less than `value`.
+/// A probability in per cent, rounded up to a tenth; below 1 % to a hundredth.
 #[must_use]
 pub fn percent_at_least(value: f64) -> String {
-    let nearest = format!("{:.1}", 100.0 * value);
-    let shown = nearest.parse::<f64>().unwrap_or(100.0);
-    let shown = if shown < 100.0 * value * (1.0 - 1e-12) {
-        shown + 0.1
-    } else {
-        shown
-    };
-    format!("{:.1}\u{a0}%", shown.min(100.0))
+    let digits = if value < 0.01 { 1e4 } else { 1e3 };
+    // A multiple of the unit stays one in spite of its rounding.
+    let up = (value * digits * (1.0 - 1e-12)).ceil() / digits;
+    format!("{}\u{a0}%", ((up * 1e6).round() / 1e4).min(100.0))
 }
 
 /// A number to `digits` significant digits, with a power of ten outside of [0.001, 1e6).
@@ -418,10 +414,18 @@ mod tests {
         ] {
             assert_eq!(at_least(value), text, "{value}");
         }
-        assert_eq!(percent_at_least(0.135_92), "13.6\u{a0}%");
-        assert_eq!(percent_at_least(0.135_1), "13.6\u{a0}%");
-        assert_eq!(percent_at_least(0.05), "5.0\u{a0}%");
-        assert_eq!(percent_at_least(0.999_99), "100.0\u{a0}%");
+        for (share, shown) in [
+            (0.135_92, "13.6"),
+            (0.135_1, "13.6"),
+            (0.05, "5"),
+            (0.001, "0.1"),
+            (0.73101, "73.2"),
+            (0.731, "73.1"),
+            (0.002_711, "0.28"),
+            (0.999_99, "100"),
+        ] {
+            assert_eq!(percent_at_least(share), format!("{shown}\u{a0}%"));
+        }
     }
 
     #[test]

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Share of the range beyond which an interval is too wide for an estimate that was cut to an end
+/// of the range. A choice.
+const WIDE: f64 = 0.05;
+
 /// A number of these records, with an interval for it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -14,7 +18,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// From what was released, none where that is not a number, an interval, and all that there can be.
+    /// From a released number, an interval, and the range of the quantity. There is no estimate where
+    /// the number is NaN, outside of its interval, or cut to an end of the range while the interval
+    /// is wider than [`WIDE`] of it.
     pub(super) fn new(
         released: Option<f64>,
         [low, high]: [f64; 2],
@@ -22,7 +28,8 @@ impl Measured {
     ) -> Self {
         let all = low <= least && high >= most;
         let nearest = released.map(|value| value.clamp(least, most));
-        let estimate = nearest.filter(|value| !all && (low..=high).contains(value));
+        let cut = nearest != released && high - low > WIDE * (most - least);
+        let estimate = nearest.filter(|value| !all && !cut && (low..=high).contains(value));
         Self {
             estimate,
             low,

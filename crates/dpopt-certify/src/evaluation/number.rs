@@ -15,7 +15,7 @@ use super::release::{EvaluationError, MeanOf, Sums, TallyPlan, check, too_large_
 /// # Formula
 /// Labels y are encoded in [-1, 1], predictions z are clamped to it, and e = |z - y|/2 is the error as a share of the width w of the range.
 /// Released is a [`Tally`] without cells and with the shares e and e^2; under add-remove with a constant 1 too. R^2 = m/4 with m shares.
-/// A prediction that is no number has e = 1; a record whose label is none is one of zeros, as everywhere.
+/// A prediction that is NaN has e = 1; a record without a label is one of zeros, as everywhere.
 ///
 /// # Privacy
 /// One `Gaussian(z)` on all records. `docs/privacy/evaluation.md`.
@@ -135,16 +135,22 @@ impl NumberSums {
 
     fn all(&self) -> NumberEvaluation {
         let (width, sums) = (self.plan.width, &self.sums);
-        let squared = sums.mean(1).scaled(width * width);
-        let root = squared.records;
+        let (absolute, squared) = (
+            sums.mean(0).scaled(width),
+            sums.mean(1).scaled(width * width),
+        );
+        // By Jensen's inequality no mean square is below the squared mean.
+        let least = absolute.records.estimate.unwrap_or(0.0);
+        let mut root = squared.records.map(f64::sqrt);
+        root.estimate = root.estimate.map(|of| of.max(least).min(root.high));
         NumberEvaluation {
             failure: self.plan.tally.failure,
             records: sums.known(),
             count_std: sums.deviation,
             width,
-            mean_absolute_error: sums.mean(0).scaled(width),
+            mean_absolute_error: absolute,
             mean_squared_error: squared,
-            root_mean_squared_error: root.map(f64::sqrt),
+            root_mean_squared_error: root,
             noise_too_large_by: None,
         }
     }

@@ -2,13 +2,17 @@
 
 use dpopt::data::tabular::{ColumnKind, LabelKind, Number, Schema, date_of_day, ten_of};
 
+use dpopt_report::percent_at_least;
+
 use super::document::{Block, Document, Section};
 use crate::attack::{AttackTable, GROUPS, Grounds};
+use crate::beside::Beside;
 use crate::model::{Model, Trained, weighted_chances};
 use crate::order;
 use crate::report::{Assumed, assumptions, neighbours, without};
 use crate::second_order::SecondOrder;
 use crate::statement::{rounded_up, scientific};
+use crate::told::of_evaluation;
 
 /// Everything that the file of a model tells a reader who decides whether it may be given away.
 pub(super) fn document(model: &Model) -> Document {
@@ -72,7 +76,7 @@ fn meaning(model: &Model) -> Vec<Block> {
     let adjacency = without(privacy.adjacency);
     let mut blocks = vec![paragraph(format!(
         "Take the table with a certain record in it, and the same table with that record {adjacency}. Somebody knows both completely, \
-         sees everything that was released, and has to say which one was used. No test does better than this:"
+         sees everything that was released, and has to say which one was used. A test finds at most this:"
     ))];
     let mut columns = vec!["false alarms".to_owned()];
     columns.extend(GROUPS.iter().map(|k| match k {
@@ -140,12 +144,9 @@ fn exponent(of: f64) -> String {
     shown.replace(".0e", "e")
 }
 
-/// Upwards, to a tenth of a percent; smaller shares to a hundredth.
+/// A share in per cent, rounded up.
 fn percent(share: f64) -> String {
-    let digits = if share < 0.01 { 1e4 } else { 1e3 };
-    // What is a multiple but for its rounding stays one.
-    let up = (share * digits * (1.0 - 1e-12)).ceil() / digits;
-    format!("{} %", (up * 1e6).round() / 1e4)
+    percent_at_least(share).replace('\u{a0}', " ")
 }
 
 fn rests_on(model: &Model) -> Vec<Block> {
@@ -378,11 +379,10 @@ fn quality(model: &Model) -> Vec<Block> {
     let mut blocks = Vec::new();
     if let Some(found) = &model.evaluation {
         blocks.push(paragraph(found.of()));
-        let rows = found
-            .evaluation
-            .rows(&found.classes)
-            .into_iter()
-            .map(|(name, value)| vec![name, value]);
+        let told = &found.evaluation;
+        let beside = Beside::rows(&of_evaluation(told, model.is_plain()));
+        let rows = told.rows(&found.classes).into_iter().chain(beside);
+        let rows = rows.map(|(name, value)| vec![name, value]);
         let columns = ["", "estimate (interval)"].map(str::to_owned);
         blocks.push(Block::Table(columns.to_vec(), rows.collect()));
     }
@@ -404,7 +404,7 @@ fn quality(model: &Model) -> Vec<Block> {
         blocks.push(paragraph(
             "This file holds no evaluation and no certificate. What theory promised of the run stands in its report.html, and a bound \
              there is on how long a gradient is: it says that a search has come to rest, and nothing of errors on new records. Records \
-             that nobody trained on say that (dpopt evaluate, dpopt certify; both cost privacy of the records they read).",
+             that nobody trained on say that (dpopt evaluate, which costs privacy of the records that it reads).",
         ));
     } else {
         blocks.push(paragraph(
@@ -454,7 +454,7 @@ fn questions(model: &Model) -> Vec<Block> {
 
 #[cfg(test)]
 mod tests {
-    use super::{exponent, percent};
+    use super::exponent;
 
     #[test]
     fn deltas_are_rounded_up() {
@@ -465,22 +465,6 @@ mod tests {
             (2.5e-300, "2.5e-300"),
         ] {
             assert_eq!(exponent(delta), shown);
-        }
-    }
-
-    #[test]
-    fn shares_are_rounded_up() {
-        for (share, shown) in [
-            (0.5, "50 %"),
-            (0.1, "10 %"),
-            (0.001, "0.1 %"),
-            (0.73101, "73.2 %"),
-            (0.731, "73.1 %"),
-            (0.002_711, "0.28 %"),
-            (1.0, "100 %"),
-            (0.999_99, "100 %"),
-        ] {
-            assert_eq!(percent(share), shown);
         }
     }
 }

@@ -302,18 +302,18 @@ fn created_in_words(
         FilterKind::Gdp => FilterKind::Rdp,
         _ => FilterKind::Gdp,
     };
-    // Rounded down, so that a run of what is shown fits.
+    // Rounded down, so that a run of what is shown fits. The root of the budget may lie an ulp or so below it.
     let largest = |of: FilterKind| -> Result<f64, AccountingError> {
-        Ok((of.largest_run(epsilon, delta)? * 1e4).floor() / 1e4)
+        Ok((of.largest_run(epsilon, delta)? * (1e4 + 1e-4)).floor() / 1e4)
     };
     Ok(format!(
-        "{}: created with filter {kind}, and keeps it: {}. Its largest run on all records has epsilon {}. With --budget-filter {other}, \
-         at the creation alone, that would be {}: {}",
+        "{}: created with filter {kind}, which can't be changed: {} (largest run on all records: epsilon {}). Of a ledger that is created \
+         with --budget-filter {other}: {} (largest run: {})",
         path.display(),
         kind.scope(),
         largest(kind)?,
-        largest(other)?,
         other.scope(),
+        largest(other)?,
     ))
 }
 
@@ -328,15 +328,17 @@ pub(crate) fn report_in_words(report: &LedgerReport) -> String {
     let share = 100.0 * (1.0 - used / report.capacity);
     let count = |state| report.runs.iter().filter(|run| run.state == state).count();
     let mut words = format!(
-        "{share:.1} % of epsilon {} at delta {} ({}, {} filter) are left after {}: one more \
-         run of epsilon {} would fit",
+        "{share:.1} % of epsilon {} at delta {} ({}, {} filter) are left after {}: {}",
         report.epsilon,
         scientific(report.delta),
         report.adjacency,
         report.filter,
         runs(report.runs.len()),
         // Rounded down, so that a run of what is shown fits.
-        (report.epsilon_left * 1e4).floor() / 1e4,
+        match (report.epsilon_left * 1e4).floor() / 1e4 {
+            0.0 => "no further run fits".to_owned(),
+            left => format!("one more run of epsilon {left} would fit"),
+        },
     );
     let open = count(RunState::Open);
     if open > 0 {

@@ -3,6 +3,7 @@
 use dpopt_report::{Mark, Plot, Scale, Series, Size, escape, pairs, table};
 
 use super::ReportInput;
+use crate::beside::Beside;
 use crate::told::Told;
 
 /// Nothing where there is none.
@@ -52,7 +53,7 @@ pub(super) fn section(input: &ReportInput<'_>) -> String {
         pairs(
             "",
             "On records that were held out, with noise",
-            &told.rows(names)
+            &[told.rows(names), Beside::rows(&of.constants)].concat()
         ),
         curve(told),
         shown(told.roc(), roc),

@@ -96,7 +96,7 @@ pub(super) fn exceptions(input: &ReportInput<'_>) -> String {
 /// On what the statement of a run that started at a point of earlier ones is conditional.
 pub(super) fn given_start(privacy: &PrivacyStatement<'_>) -> &'static str {
     match privacy.all_runs {
-        Some(_) => ", given the point that it started from,",
+        Some(_) => ", given the point that it started from",
         None => "",
     }
 }
@@ -256,7 +256,7 @@ pub(super) fn definition(privacy: &PrivacyStatement<'_>) -> String {
 }
 
 /// The table of what a test can achieve.
-pub(super) fn tests_table(attack: &AttackTable) -> String {
+pub(super) fn tests_table(attack: &AttackTable, all_runs: bool) -> String {
     let several: Vec<String> = GROUPS
         .iter()
         .map(|records| match records {
@@ -283,7 +283,11 @@ pub(super) fn tests_table(attack: &AttackTable) -> String {
             cells
         })
         .collect();
-    let mut out = table(
+    let mut out = match all_runs {
+        true => "<p>The table is of all runs on the ledger together.</p>\n".to_owned(),
+        false => String::new(),
+    };
+    out += &table(
         "num attacks",
         "Best possible test of “which of the two data sets was used?”",
         &columns,

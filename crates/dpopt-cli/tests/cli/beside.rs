@@ -123,11 +123,15 @@ fn a_private_evaluation_claims_what_its_intervals_decide() {
         weight["weight"] = 1.0.into();
     }
     rare.put("wrong.json", &wrong.to_string());
+    // A model of dear errors on the rare class isn't judged by its accuracy.
+    wrong["class_weights"] = serde_json::json!({"yes": 15.0, "no": 1.0});
+    rare.put("weighted.json", &wrong.to_string());
     let evaluate = "evaluate --data test.csv --json --model";
     for (model, epsilon, code) in [
         ("wrong.json", 20.0, 4),
         ("wrong.json", 0.001, 0),
         ("o/model.json", 20.0, 0),
+        ("weighted.json", 20.0, 0),
     ] {
         let out = rare.run(&format!("{evaluate} {model} --epsilon {epsilon}"));
         assert_eq!(

@@ -230,7 +230,10 @@ pub enum TabularError {
         columns: Vec<String>,
     },
     /// A draft is to have a label that is no column.
-    #[error("{path}: there is no column {column:?}")]
+    #[error(
+        "{path}: there is no column {column:?}; the columns are {}",
+        ten_of(columns)
+    )]
     NoColumn {
         /// File, or the name given to a stream.
         path: String,

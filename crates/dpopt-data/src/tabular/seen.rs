@@ -328,6 +328,11 @@ impl Seen {
             return Some(noted.to_owned());
         }
         let separated = self.separated + self.decimal_commas;
+        if self.mostly(self.days) && self.day_range.is_some_and(|(min, max)| min == max) {
+            return Some(
+                "one date alone, and a text here: with a range from a codebook it would be kind = \"date\"".to_owned(),
+            );
+        }
         if self.dates > 0 && self.mostly(self.dates) && self.days().is_none() {
             return Some(
                 "dates that are text here (dd/mm/yyyy?): as YYYY-MM-DD or YYYY/MM/DD they would be kind = \"date\"".to_owned(),

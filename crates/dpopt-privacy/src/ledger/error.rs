@@ -133,7 +133,7 @@ pub enum LedgerError {
     },
     /// The file exists with other terms than those asked for.
     #[error(
-        "ledger {} was created for epsilon {epsilon}, delta {delta}, {adjacency}, filter {filter}; its terms can't be changed",
+        "ledger {} was created for epsilon {epsilon}, delta {delta}, {adjacency}, filter {filter}; these can't be changed: open it with them, or create another",
         path.display()
     )]
     OtherTerms {
@@ -318,7 +318,9 @@ pub enum Damage {
     #[error("bytes after the end of the line")]
     Trailing,
     /// The line and those before it don't have the hash that it states.
-    #[error("its hash is {computed} and it states {stated}: this line, or its place, was changed")]
+    #[error(
+        "its hash is {computed} and it states {stated}: this line, or its place, was changed; restore a copy"
+    )]
     WrongHash {
         /// The hash at its end.
         stated: ChainHash,

@@ -84,7 +84,7 @@ class PrivateSteps:
     ):
         factor = _over_clip(adjacency, noise_over)
         records, dim = count("records", records, 1), count("dim", dim)
-        public_records = maybe(count, "public_records", public_records)
+        public_records = maybe(count, "public_records", public_records, 1)
         sampling_rate = real("sampling_rate", sampling_rate)
         correlated = None
         if (epochs is None) != (batch_size is None) or (epochs is None) == (steps is None):
@@ -114,7 +114,9 @@ class PrivateSteps:
             )
         self.noise_multiplier = real("noise_multiplier", noise_multiplier)
         self._delta = delta
-        public = public_records or records
+        if adjacency == "add-remove" and public_records is None:
+            raise DPUserError("under add-remove the number of records is secret: give a public one, public_records=")
+        public = records if public_records is None else public_records
         if epsilon is None:
             # An epsilon at a larger delta is no larger.
             at = delta if delta is not None else 1.0 / (public + 1)
