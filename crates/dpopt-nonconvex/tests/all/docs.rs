@@ -1,5 +1,6 @@
 //! The table of `docs/solvers.md` is the registry's.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use dpopt_nonconvex::{Auto, SOLVERS, Solver, auto_names};
@@ -66,13 +67,10 @@ fn the_page_names_all_solvers_that_read_slices() {
 /// The rows of `auto` have each solver once, beside the part that it has in the rule, or why it has none.
 #[test]
 fn the_rows_of_auto_are_the_registry() {
-    let mut parts: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut parts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for solver in SOLVERS {
-        let name = format!("`{}`", solver.name);
-        match parts.iter_mut().find(|(part, _)| *part == solver.auto) {
-            Some((_, names)) => names.push(name),
-            None => parts.push((solver.auto, vec![name])),
-        }
+        let names = parts.entry(solver.auto.to_string()).or_default();
+        names.push(format!("`{}`", solver.name));
     }
     for (part, names) in &parts {
         let row = format!("| {part} | {} |", names.join(", "));
