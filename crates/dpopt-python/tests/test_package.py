@@ -35,6 +35,14 @@ def test_the_page_runs_as_printed():
     assert said == str(dpopt.account(scope["event"], delta=1e-5, adjacency="add-remove"))
 
 
+@pytest.mark.skipif(not (ROOT / "docs/python.md").exists(), reason="not in a checkout")
+def test_the_page_names_every_public_name():
+    named = set(re.findall(r"`([A-Za-z_]+)`", (ROOT / "docs/python.md").read_text()))
+    tree = ast.parse((ROOT / "crates/dpopt-python/python/dpopt/torch.py").read_text())
+    torch = next(ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__")
+    assert set(dpopt.__all__) - {"__version__"} | set(torch) <= named
+
+
 def test_accounting_does_not_import_scikit_learn():
     done = run("import dpopt, sys; dpopt.Event.gaussian(1.0); assert 'sklearn' not in sys.modules")
     assert done.returncode == 0, done.stderr

@@ -123,7 +123,7 @@ fn spent(pages: &[&str]) -> BTreeMap<String, f64> {
 fn commands_that_need_no_table_run_as_printed() {
     for page in [
         "docs/guarantees.md",
-        "docs/choosing.md",
+        "docs/solvers.md",
         "docs/accounting.md",
     ] {
         run(&[page]);

@@ -121,7 +121,7 @@ fn a_factor_is_trained_applied_and_certified() {
 
 /// The solvers that the page names between these words.
 fn named(from: &str, to: &str) -> Vec<&'static str> {
-    let page = include_str!("../../../../docs/tabular.md");
+    let page = include_str!("../../../../docs/solvers.md");
     let rest = page.split_once(from).expect("the section on factors").1;
     let list = rest.split_once(to).expect("the section on factors").0;
     list.split('`').skip(1).step_by(2).collect()

@@ -451,7 +451,7 @@ fn a_draft_stays_one_until_its_line_is_removed() {
 
 /// The blocks of TOML of the page about schemas.
 fn shown() -> Vec<String> {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tables.md");
     let page = std::fs::read_to_string(page).unwrap();
     let blocks = page.split("```toml\n").skip(1);
     blocks
@@ -462,7 +462,7 @@ fn shown() -> Vec<String> {
 #[test]
 fn every_example_of_the_page_loads_beside_what_it_leaves_out() {
     let blocks = shown();
-    assert!(blocks.len() > 4);
+    assert!(blocks.len() > 3);
     for block in blocks {
         let mut text = String::new();
         if !block.contains("format = 1") {
@@ -472,7 +472,7 @@ fn every_example_of_the_page_loads_beside_what_it_leaves_out() {
             text.push_str("[label]\ncolumn = \"y\"\nvalues = [\"a\", \"b\"]\npositive = \"a\"\ndefault = \"b\"\n");
         }
         text.push_str(&block);
-        let schema = Schema::from_toml(&text, "docs/schema.md").unwrap();
+        let schema = Schema::from_toml(&text, "docs/tables.md").unwrap();
         assert_eq!(
             Schema::from_toml(&schema.to_toml(), "again").unwrap().dim(),
             schema.dim()
@@ -482,7 +482,7 @@ fn every_example_of_the_page_loads_beside_what_it_leaves_out() {
 
 #[test]
 fn the_page_names_every_key() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tables.md");
     let page = std::fs::read_to_string(page).unwrap();
     let whole = &shown()[0];
     let mut named = 0;
