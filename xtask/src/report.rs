@@ -150,7 +150,7 @@ impl Browser<'_> {
         let bytes = std::fs::read(&paper).map_err(|error| format!("print.pdf: {error}"))?;
         match bytes.starts_with(b"%PDF") {
             true => Ok(()),
-            false => Err("print.pdf is none".to_owned()),
+            false => Err("print.pdf is not a PDF".to_owned()),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! and on a twin that breaks it.
 
 mod book;
+mod budgets;
 mod circles;
 mod crates;
 mod forbidden;
@@ -31,6 +32,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     let mut problems = check(&tree, &packages);
     problems.extend(supply::versions(&tree));
     problems.extend(supply::licences(root)?);
+    problems.extend(budgets::kept(&tree));
     for problem in &problems {
         println!("{problem}");
     }
@@ -44,6 +46,12 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     } else {
         Err(format!("tidy found {} problem(s)", problems.len()))
     }
+}
+
+/// Lowers the budgets at `root` to the present sizes.
+pub(crate) fn lower_budgets(root: &Path) -> Result<(), String> {
+    let text = budgets::lowered(&Tree::read(root)?)?;
+    std::fs::write(root.join(budgets::FILE), text).map_err(|error| error.to_string())
 }
 
 /// Prints the circles of files at `root`, with what they take from each other.
