@@ -9,25 +9,14 @@ mod releases;
 
 use std::num::NonZeroUsize;
 
+use Amount::{Products, Unbounded};
+
 /// An error of any kind.
 pub type Failure = Box<dyn std::error::Error>;
 /// A result of any kind.
 pub type Fallible<T> = Result<T, Failure>;
 /// Named arrays that other tools compare their answers with.
 pub type Arrays = Vec<(&'static str, Vec<f64>)>;
-
-/// Times a work or writes its answer.
-pub trait Sink {
-    /// Takes one work, and what other tools compare themselves with.
-    ///
-    /// # Errors
-    /// Those of the work.
-    fn take(
-        &mut self,
-        work: &mut dyn FnMut() -> Fallible<f64>,
-        answer: &mut dyn FnMut() -> Fallible<Arrays>,
-    ) -> Fallible<()>;
-}
 
 /// Work of one call, for a rate beside those of the machine.
 #[derive(Clone, Copy)]
@@ -50,8 +39,6 @@ const fn read(bytes: u64) -> Amount {
 const fn dense(entries: u64) -> Amount {
     Amount::Bytes(4 * entries)
 }
-
-use Amount::{Products, Unbounded};
 
 /// All rows, the rates of the machine first.
 pub const ROWS: &[Row] = &[
@@ -102,6 +89,19 @@ pub const ROWS: &[Row] = &[
     Row("audit one-run 100000 2000 1600", false, Unbounded),
     Row("audit row gaussian", false, Unbounded),
 ];
+
+/// Times a work or writes its answer.
+pub trait Sink {
+    /// Takes one work, and what other tools compare themselves with.
+    ///
+    /// # Errors
+    /// Those of the work.
+    fn take(
+        &mut self,
+        work: &mut dyn FnMut() -> Fallible<f64>,
+        answer: &mut dyn FnMut() -> Fallible<Arrays>,
+    ) -> Fallible<()>;
+}
 
 impl Row {
     /// Makes the problem of the row on so many threads and hands its work to the sink.

@@ -34,6 +34,9 @@ struct Table {
     /// Size and relation, for the first line.
     conditions: String,
     runs: usize,
+    /// Cells have the mean of the runs and not their least and largest.
+    #[serde(default)]
+    means: bool,
     flags: String,
     axes: Vec<Axis>,
     /// Headers, pointers into the JSON, digits.
@@ -74,7 +77,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
         let measured = match runs {
             Ok(runs) => {
                 let cells = table.columns.iter();
-                let cells = cells.map(|(_, place, digits)| range(&runs, place, *digits));
+                let cells =
+                    cells.map(|(_, place, digits)| cell(&runs, place, *digits, table.means));
                 cells.collect::<Vec<_>>().join("\t")
             }
             Err(why) => why.lines().last().unwrap_or_default().to_owned(),
@@ -131,17 +135,21 @@ fn train(root: &Path, data: &Path, flags: &str) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("no JSON: {error}"))
 }
 
-/// The least and the largest of the runs, or `–` where none has the number.
-fn range(runs: &[Value], place: &str, digits: usize) -> String {
+/// The mean, or the least and the largest of the runs, or `–` where none has the number.
+fn cell(runs: &[Value], place: &str, digits: usize, mean: bool) -> String {
     let found = runs.iter().filter_map(|run| run.pointer(place)?.as_f64());
-    let ends = found.fold(None, |ends: Option<(f64, f64)>, x| {
-        let (low, high) = ends.unwrap_or((x, x));
-        Some((low.min(x), high.max(x)))
-    });
-    match ends {
-        None => "–".to_owned(),
-        Some((low, high)) if low == high => format!("{low:.digits$}"),
-        Some((low, high)) => format!("{low:.digits$}–{high:.digits$}"),
+    let found: Vec<f64> = found.collect();
+    let low = found.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = found.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if low > high {
+        "–".to_owned()
+    } else if mean {
+        let sum: f64 = found.iter().sum();
+        format!("{:.digits$}", sum / found.len() as f64)
+    } else if low == high {
+        format!("{low:.digits$}")
+    } else {
+        format!("{low:.digits$}–{high:.digits$}")
     }
 }
 
@@ -151,7 +159,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{combinations, range, read};
+    use super::{cell, combinations, read};
 
     #[test]
     fn the_tables_are_read_and_each_axis_multiplies_the_rows() {
@@ -176,8 +184,9 @@ mod tests {
             json!({"a": {"b": 1.5}}),
             json!({}),
         ];
-        assert_eq!(range(&runs, "/a/b", 1), "1.5–2.0");
-        assert_eq!(range(&runs[..1], "/a/b", 0), "2");
-        assert_eq!(range(&runs, "/c", 1), "–");
+        assert_eq!(cell(&runs, "/a/b", 1, false), "1.5–2.0");
+        assert_eq!(cell(&runs, "/a/b", 2, true), "1.75");
+        assert_eq!(cell(&runs[..1], "/a/b", 0, false), "2");
+        assert_eq!(cell(&runs, "/c", 1, false), "–");
     }
 }
