@@ -6,17 +6,12 @@ mod numbers;
 mod planning;
 mod queries;
 mod releases;
+mod sink;
 
 use std::num::NonZeroUsize;
 
 use Amount::{Products, Unbounded};
-
-/// An error of any kind.
-pub type Failure = Box<dyn std::error::Error>;
-/// A result of any kind.
-pub type Fallible<T> = Result<T, Failure>;
-/// Named arrays that other tools compare their answers with.
-pub type Arrays = Vec<(&'static str, Vec<f64>)>;
+pub use sink::{Arrays, Failure, Fallible, Sink};
 
 /// Work of one call, for a rate beside those of the machine.
 #[derive(Clone, Copy)]
@@ -90,19 +85,6 @@ pub const ROWS: &[Row] = &[
     Row("audit row gaussian", false, Unbounded),
 ];
 
-/// Times a work or writes its answer.
-pub trait Sink {
-    /// Takes one work, and what other tools compare themselves with.
-    ///
-    /// # Errors
-    /// Those of the work.
-    fn take(
-        &mut self,
-        work: &mut dyn FnMut() -> Fallible<f64>,
-        answer: &mut dyn FnMut() -> Fallible<Arrays>,
-    ) -> Fallible<()>;
-}
-
 impl Row {
     /// Makes the problem of the row on so many threads and hands its work to the sink.
     ///
@@ -119,15 +101,4 @@ impl Row {
             _ => releases::run(&words, threads, sink),
         }
     }
-}
-
-/// A size among the words of a row.
-fn size(word: &str) -> Fallible<usize> {
-    word.parse()
-        .map_err(|_| format!("`{word}` is not a size").into())
-}
-
-/// Takes a work that no other tool is compared with.
-fn alone(sink: &mut dyn Sink, work: &mut dyn FnMut() -> Fallible<f64>) -> Fallible<()> {
-    sink.take(work, &mut || Ok(Vec::new()))
 }

@@ -10,7 +10,7 @@ use dpopt_linalg::Packed;
 use dpopt_privacy::noise::{Purpose, ReplayKeyForTests, StreamId};
 use pulp::{Simd, WithSimd};
 
-use crate::{Fallible, Sink, alone};
+use crate::sink::{Fallible, Sink, alone};
 
 /// Rounds of a peak.
 const ROUNDS: usize = 1_000_000;

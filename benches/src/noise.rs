@@ -12,7 +12,7 @@ use dpopt_privacy::{
 };
 
 use crate::numbers::curator;
-use crate::{Fallible, Sink, size};
+use crate::sink::{Fallible, Sink, size};
 
 /// Bands of banded noise.
 const BAND: u64 = 4;

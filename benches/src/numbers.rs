@@ -4,7 +4,7 @@ use dpopt_linalg::Design;
 use dpopt_oracle::PrivateData;
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};
 
-use crate::Fallible;
+use crate::sink::Fallible;
 
 /// The noise multiplier of a sum that others are compared with.
 pub(crate) const LITTLE: f64 = 1e-6;

@@ -17,7 +17,7 @@ use dpopt_privacy::{
     calibrate,
 };
 
-use crate::{Fallible, Sink, alone, size};
+use crate::sink::{Fallible, Sink, alone, size};
 
 const RATE: f64 = 0.01;
 const STEPS: u64 = 10_000;

@@ -12,7 +12,7 @@ use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
 
 use crate::numbers::{LITTLE, curator, rows, spend, wave};
 use crate::releases::CLIP;
-use crate::{Arrays, Fallible, Sink, size};
+use crate::sink::{Arrays, Fallible, Sink, size};
 
 /// The clip radius of a change.
 const CHANGE: f64 = 1e-3;

@@ -18,7 +18,7 @@ use dpopt_oracle::{
 use dpopt_privacy::{Adjacency, ClipNorm, NoiseMultiplier};
 
 use crate::numbers::{IMAGES, LITTLE, curator, images, numbers, one_hot, rows, spend, wave};
-use crate::{Fallible, Sink, size};
+use crate::sink::{Fallible, Sink, size};
 
 /// The clip radius.
 pub(crate) const CLIP: f64 = 0.5;
