@@ -43,7 +43,7 @@ def timed(call):
 
 
 def row(words, threads, problem, name):
-    """A line of the table, or why there is none."""
+    """A line of the table, with the reason if a tool has no time."""
     first = name.replace(",", "").split()[0]
     package = PACKAGES.get(first, first)
     try:

@@ -17,7 +17,7 @@ pub(crate) struct Options {
     /// Rows whose words contain this.
     #[arg(default_value = "")]
     filter: String,
-    /// Times the tools of this virtual environment too, after a comparison of their answers: `--peers`.
+    /// Times the tools of this virtual environment too, with their answers compared: `--peers`.
     #[arg(long)]
     peers: Option<PathBuf>,
     /// Writes the table to this file: `--out`.

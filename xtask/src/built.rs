@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::cargo::{cargo, target};
 
-/// Builds the command. Gives its path and that of a folder of this name in the target folder, without what an earlier run left.
+/// Builds the command. Returns its path and an empty folder of this name in the target folder.
 pub(crate) fn command_and_folder(root: &Path, name: &str) -> Result<(PathBuf, PathBuf), String> {
     let built = Command::new(cargo())
         .args(["build", "--quiet", "-p", "dpopt-cli"])

@@ -1,7 +1,7 @@
 //! `cargo xtask long [FILTER]`: the tests in their long forms.
 //!
-//! All settings where a plain run takes every seventh, all bytes at which a disk may fill up, and 1,900 killed processes for 120: every test that asks
-//! `dpopt_testkit::is_long`.
+//! Every test that asks `dpopt_testkit::is_long`: all settings instead of every seventh, all bytes
+//! at which a disk may fill up, and 1,900 killed processes instead of 120.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::cargo::cargo;
 use crate::tidy::TEST_COMMAND;
 
-/// Runs the tests whose name has `filter` in it, or all. That there is none is an error.
+/// Runs the tests whose names contain `filter`, at least one.
 pub(crate) fn run(root: &Path, filter: &str) -> Result<(), String> {
     let failed = |error| format!("cannot start cargo: {error}");
     let listed = command(root, filter)
@@ -45,7 +45,7 @@ fn names_a_test(list: &str) -> bool {
     list.lines().any(|line| line.ends_with(": test"))
 }
 
-/// What the tests look for.
+/// The variable that the tests read.
 pub(crate) const VARIABLE: &str = "DPOPT_LONG";
 
 #[cfg(test)]

@@ -48,18 +48,20 @@ enum Task {
     },
     /// Lints the libraries without optional features, and alone where that is another build.
     Alone,
-    /// Times our rows by criterion and prints them as a table: `bench [FILTER] [--peers VENV] [--out FILE]`.
+    /// Times our rows by criterion: `bench [FILTER] [--peers VENV] [--out FILE]`.
     Bench(bench::Options),
-    /// Runs `dpopt train` for each row of a table of `benches/tables.toml`: `measure TABLE --data DIR`.
+    /// Runs `dpopt train` for each row of a table: `measure TABLE --data DIR [--only ROW]`.
     Measure(measure::Options),
-    /// Makes a virtual environment with the tools of `bench --peers`, of pinned versions (gigabytes).
+    /// Makes a virtual environment with the pinned tools of `bench --peers` (gigabytes).
     BenchPeersSetup { venv: PathBuf },
-    /// Measures the rates of the theorems: `[--brief | --quick | --full] [--only ID] [--json FILE] [--out DIR] [--seed N] [--threads N] [--memory-gib G] [--unconfirmed] [--list]`.
+    /// Measures the rates of the theorems: `[--brief | --quick | --full] [--only ID] [--json FILE]
+    /// [--out DIR] [--seed N] [--threads N] [--memory-gib G] [--unconfirmed] [--list]`.
     VerifyRates {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Attacks all mechanisms and solvers, and broken twins: `[--brief | --quick | --full] [--only NAME] [--json FILE]`.
+    /// Attacks all mechanisms and solvers, and broken twins: `[--brief | --quick | --full]
+    /// [--only NAME] [--json FILE]`.
     Audit {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,

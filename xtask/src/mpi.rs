@@ -1,4 +1,5 @@
-//! `cargo xtask mpi`: the crate of ranks over MPI, built and tested by itself, outside the workspace: that is built where there is no MPI.
+//! `cargo xtask mpi`: the crate of ranks over MPI, built and tested outside the workspace, which
+//! builds without MPI.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,11 +10,11 @@ use crate::long::VARIABLE;
 const PACKAGE: &str = "crates/dpopt-mpi";
 /// How to get it.
 const INSTALL: &str = "on Debian: apt-get install libopenmpi-dev openmpi-bin libclang-dev";
-/// What it needs, and what says that it is there.
+/// Programs that it needs, and flags that show their presence.
 const NEEDED: [(&str, &str); 2] = [("mpicc", "-show"), ("mpirun", "--version")];
 
-/// Lints and tests the crate, with two and four ranks. Without MPI it says so and passes: nothing else here needs it. `long`: with as many
-/// kills as the books are to stand.
+/// Lints and tests the crate with two and four ranks, `long` with 200 kills. Without MPI it prints
+/// that and passes: nothing else here needs it.
 pub(crate) fn run(root: &Path, long: bool) -> Result<(), String> {
     let missing = |(program, flag): &&(&str, &str)| {
         let mut command = Command::new(program);

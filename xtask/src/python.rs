@@ -24,7 +24,7 @@ const FOUND: &str = if cfg!(windows) {
     "_dpopt.abi3.so"
 };
 
-/// Pinned packages, the folder of their environment below the target folder, and the tests that run there.
+/// Pinned packages, the folder of their environment below the target folder, and its tests.
 struct Form {
     requirements: &'static [&'static str],
     folder: &'static str,
@@ -52,8 +52,8 @@ const ALONE: Build = Build {
     words: &["--profile", "plain", "-p", "dpopt-python"],
     folder: "plain",
 };
-/// Where the tests of the workspace were built, all but the extension is there. Asked for alone it has other features, and everything would be
-/// built again.
+/// After the tests of the workspace only the extension is missing. Built alone it has other
+/// features, and everything would be built again.
 const AFTER_THE_TESTS: Build = Build {
     words: &[
         "--profile",
@@ -89,7 +89,7 @@ fn short(root: &Path, build: &Build) -> Result<(), String> {
     Ok(())
 }
 
-/// The same with the tests of `dpopt.torch` and of the stubs, in an environment that has torch: one that is made, or that is given.
+/// The same with the tests of `dpopt.torch` and of the stubs, in a new or a given environment.
 pub(crate) fn test_with_torch(root: &Path, venv: Option<&Path>) -> Result<(), String> {
     let target = target(root);
     let python = match venv {
@@ -169,7 +169,8 @@ pub(crate) fn interpreter(venv: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The interpreter of an environment with the pinned packages, made where there is none; none without a python3.
+/// The interpreter of an environment with the pinned packages, which is made if it is missing;
+/// `None` without python3.
 fn environment(root: &Path, target: &Path, form: &Form) -> Result<Option<PathBuf>, String> {
     let venv = target.join(form.folder);
     let pinned: Vec<PathBuf> = form

@@ -60,7 +60,7 @@ pub(crate) fn circles(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The libraries that somebody may depend on alone, by name.
+/// Names of the published libraries.
 pub(crate) fn libraries(root: &Path) -> Result<Vec<String>, String> {
     let packages = crates::workspace(root)?.into_iter();
     Ok(packages

@@ -1,5 +1,5 @@
-//! Sizes: lines of Rust, public items and long functions of each crate, and words of the pages.
-//! None may exceed its budget in `budgets.toml`.
+//! Sizes: lines of Rust, public items and long functions of each crate, comments against the style,
+//! and words of the pages. None may exceed its budget in `budgets.toml`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,12 +11,16 @@ pub(super) const FILE: &str = "budgets.toml";
 /// The most lines of a function that is not long.
 const LONGEST: usize = 80;
 const HEADER: &str = "\
-# The most that each part may have. `cargo xtask tidy` checks it and `cargo xtask tidy --budgets`
-# lowers it to the present sizes. A number is raised by hand, with a comment beside it that names
-# what was deleted for it.
+# The most that each part may have: lines of Rust, public items, functions over 80 lines (long),
+# comment lines over 100 columns or with `What`, `Of` or `Whoever` first, words of Markdown. `cargo xtask tidy`
+# checks it and `cargo xtask tidy --budgets` lowers it to the present sizes. A number is raised by
+# hand, with a comment beside it that names what was deleted for it.
 ";
 
-/// Lines of Rust, public items, functions over 80 lines, words of Markdown.
+/// The longest line of a comment.
+const COLUMNS: usize = 100;
+
+/// Sizes by part and name.
 type Sizes = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// Every size is within its budget, and every part has one.
@@ -41,7 +45,7 @@ pub(super) fn kept(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// The text of the file with no number above the present size, and none raised.
+/// The text of the file with every number lowered to the present size and not raised.
 pub(super) fn lowered(tree: &Tree) -> Result<String, String> {
     let old = tree.text(FILE).unwrap_or(HEADER);
     let budgets: Sizes = toml::from_str(old).map_err(|error| format!("{FILE}: {error}"))?;
@@ -100,6 +104,7 @@ fn sizes(tree: &Tree) -> Sizes {
             add("lines", text.matches('\n').count());
             add("public", public);
             add("long", long);
+            add("comments", text.lines().filter(|line| is_odd(line)).count());
         }
     }
     all
@@ -136,6 +141,17 @@ fn of_code(path: &str, text: &str) -> (usize, usize) {
     (public, long)
 }
 
+/// Whether a comment is too wide, or begins with a word that puts its subject last.
+fn is_odd(line: &str) -> bool {
+    let code = line.trim_start();
+    let Some(text) = code.strip_prefix("//") else {
+        return false;
+    };
+    let text = text.trim_start_matches(['/', '!', ' ']);
+    let begins = |word: &&str| text.starts_with(*word);
+    ["What ", "Of ", "Whoever "].iter().any(begins) || line.chars().count() > COLUMNS
+}
+
 fn is_public(code: &str) -> bool {
     const ITEMS: [&str; 8] = [
         "fn", "struct", "enum", "trait", "const", "type", "static", "mod",
@@ -164,12 +180,12 @@ fn is_function(code: &str) -> bool {
 mod tests {
     use super::super::testing::reasons;
     use super::super::tree::Tree;
-    use super::{FILE, kept, lowered, of_code};
+    use super::{FILE, is_odd, kept, lowered, of_code};
 
     #[test]
     fn a_size_above_its_budget_and_a_part_without_one_are_caught() {
         let code = ("crates/a/src/lib.rs", "//! A.\npub fn f() {}\n");
-        let good = "[a]\nlines = 2\nlong = 0\npublic = 1\n";
+        let good = "[a]\ncomments = 0\nlines = 2\nlong = 0\npublic = 1\n";
         let problems = |text| reasons(&kept(&Tree::of(&[code, (FILE, text)])));
         assert_eq!(problems(good), Vec::<String>::new());
         let bad = good.replace("public = 1", "public = 0");
@@ -177,7 +193,7 @@ mod tests {
             problems(&bad),
             ["budgets.toml:1: a has 1 public, and at most 0"]
         );
-        assert_eq!(problems("").len(), 3);
+        assert_eq!(problems("").len(), 4);
     }
 
     #[test]
@@ -190,6 +206,25 @@ mod tests {
         );
         assert_eq!(lower("[docs]\nwords = 2\n"), "[docs]\nwords = 2\n");
         assert!(lower("# Top.\n").ends_with("# Top.\n\n[docs]\nwords = 3\n"));
+    }
+
+    #[test]
+    fn wide_comments_and_late_subjects_are_odd() {
+        for odd in [
+            "/// What it is.",
+            "    // Of these.",
+            &format!("//! {}", "a".repeat(97)),
+        ] {
+            assert!(is_odd(odd), "{odd}");
+        }
+        for good in [
+            "/// The kind.",
+            "let x = \"// What\";",
+            "// Whatever.",
+            &"a".repeat(120),
+        ] {
+            assert!(!is_odd(good), "{good}");
+        }
     }
 
     #[test]
