@@ -8,7 +8,7 @@ ERROR = 1e-2
 
 
 def account(words, folder):
-    question = words[0]
+    question, kind = words
 
     def event(z):
         import dp_accounting as dp
@@ -83,7 +83,10 @@ def account(words, folder):
         if not abs(value / reference - 1) < 0.2:
             raise RuntimeError(f"its answer {value:.4g} is far from ours, {reference:.4g}")
 
-    return Problem(lambda name: {"step": builders[name]()}, check)
+    fits = {"rdp": lambda name: "rdp" in name, "exact": lambda name: "rdp" not in name}
+    fits["pld"] = fits["exact"]
+    names = filter(fits.get(kind, lambda name: False), builders)
+    return Problem(names, lambda name: {"step": builders[name]()}, check)
 
 
 def audit(words, folder):
@@ -94,7 +97,7 @@ def audit(words, folder):
 
         return {"step": lambda: float(_epsilon_one_run(0.0, canaries, guesses, correct, 0.05, 1e-6))}
 
-    return Problem(build, lambda name, calls: calls["step"]() and None)
+    return Problem(["jax-privacy"], build, lambda name, calls: calls["step"]() and None)
 
 
 TASKS = {"account": account, "audit": audit}

@@ -1,6 +1,7 @@
 """Clipped sums of gradients and other queries in other tools."""
 
 import itertools
+import os
 import time
 
 import numpy as np
@@ -60,7 +61,7 @@ def compared(folder, builders, clip=CLIP, tolerance=1e-3):
         added = np.asarray(calls["step"](), dtype=np.float64).ravel() - found
         noise_of(added, NOISE * clip)
 
-    return Problem(build, check)
+    return Problem(builders, build, check)
 
 
 def opacus_step(model, criterion, x, y, ghost, noise, secure=False, by_input=True):
@@ -193,20 +194,19 @@ def scores(x, y, w, norms, folder):
         sums = jax.jit(clipped_grad(loss, l2_clip_norm=CLIP, batch_argnums=(1, 2), keep_batch_dim=False))
         return finished(lambda: sums(jw, jx, jy), noise, "jax")
 
-    return compared(
-        folder,
-        {
-            "scipy closed form": numpy_closed,
-            "numpy closed form": numpy_closed,
-            "torch closed form": torch_closed,
+    if sparse:
+        return compared(folder, {"scipy closed form": numpy_closed, "torch closed form": torch_closed})
+    builders = {"numpy closed form": numpy_closed, "torch closed form": torch_closed}
+    if x.dtype == np.float32:
+        builders |= {
             "jax closed form": jax_closed,
             "torch vmap": torch_vmap,
             "opacus hooks": opacus(False),
             "opacus ghost": opacus(True),
             "opacus ghost, secure": opacus(True, True),
             "jax-privacy": jax_privacy,
-        },
-    )
+        }
+    return compared(folder, builders)
 
 
 def logistic(words, folder, dtype=np.float32):
@@ -224,14 +224,16 @@ def one_hot(words, folder):
 
 
 def file(words, folder):
-    """The rows in the file that our side wrote, mapped, block by block: labels and norms are in memory."""
+    """The rows of `logistic` in a file, mapped, block by block: labels and norms are in memory."""
     n, d = pair(words, 2)
-    path, block = words[2], 1 << 16
+    path, block = os.path.join(folder, "rows.f32"), 1 << 16
+    numbers, left = problems.Numbers(1), n * d
+    with open(path, "wb") as rows:
+        while left:
+            taken = numbers.take(min(left, 1 << 24))
+            ((3 / d) ** 0.5 * taken).astype(np.float32).tofile(rows)
+            left -= len(taken)
     x = np.memmap(path, np.float32, "r", shape=(n, d))
-    numbers = problems.Numbers(1)
-    left = n * d
-    while left:
-        left -= len(numbers.take(min(left, 1 << 24)))
     y = problems.labels(numbers, n)
     norms = np.concatenate([np.linalg.norm(x[a : a + block], axis=1) for a in range(0, n, block)])
     w = ours(folder, "point").astype(np.float32)

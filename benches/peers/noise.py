@@ -106,7 +106,11 @@ def noise(words, folder):
         scale = getattr(calls["step"], "times", 1)
         return f"{FEW} draws, times {scale:g}" if scale != 1 else ""
 
-    return Problem(lambda name: {"step": builders[name]()}, check)
+    if kind.startswith("prefix"):
+        names = [] if kind in ("prefix-tree", "prefix-honaker") else ["jax-privacy"]
+    else:
+        names = builders if kind == "rounded" else ["opendp"]
+    return Problem(names, lambda name: {"step": builders[name]()}, check)
 
 
 TASKS = {"noise": noise}

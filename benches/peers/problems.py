@@ -9,15 +9,15 @@ NOISE = 1.0  # times the clip
 
 
 class Problem:
-    """A line: what is timed of each tool by kind, and how its answer is compared with ours."""
+    """A row: the names of its tools, the calls of each by kind, and a comparison with our answer."""
 
-    def __init__(self, build, check):
-        # build(name): {kind: call}. check(name, calls) raises where an answer is another.
-        self.build, self.check = build, check
+    def __init__(self, names, build, check):
+        # build(name): {kind: call}. check(name, calls) raises where an answer differs.
+        self.names, self.build, self.check = list(names), build, check
 
 
 class Numbers:
-    """Repeatable numbers in [-1, 1): those of `numbers` in benches/src/pass.rs."""
+    """Repeatable numbers in [-1, 1): those of benches/src/numbers.rs."""
 
     A, C = 6364136223846793005, 1442695040888963407
     BLOCK = 1 << 20
@@ -54,7 +54,7 @@ def ours(folder, name):
 
 
 def same(found, reference, tolerance=1e-3):
-    """Ours is shortened by the share of the clip that pays for its rounding, at most three thousandths (docs/measured/audits.md); direction and length are
+    """Ours is shortened by the share of the clip that pays for its rounding, at most three thousandths; direction and length are
     compared apart."""
     found = np.asarray(found, dtype=np.float64).ravel()
     if found.shape != reference.shape:

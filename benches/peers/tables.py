@@ -1,10 +1,9 @@
-"""Other tools on the made-up tables of `cargo xtask bench --tables --peers VENV`: Opacus and diffprivlib.
+"""Other tools on the made-up tables of `cargo run -p dpopt-benches --bin tables DIR`: Opacus and diffprivlib.
 
-usage: tables.py FOLDER < TASK
+usage: tables.py DIR [EPSILON ...]
 
-FOLDER has each part (train, test) in each encoding as dense rows in single precision (PART.ENCODING.val) and its labels of -1 and 1
-(PART.lab); TASK is a JSON object: columns, encodings, epsilons and delta. Each tool is tuned over a small grid, encodings included, by the
-AUC on the test part, and not charged for it; then the winner is run again. Both favour the tool.
+Each tool is tuned over a small grid, encodings included, by the AUC on the test part, and not charged for it; then the winner is run again.
+Both favour the tool.
 
 - Opacus: DP-SGD with its optimiser on Poisson samples, accounted by its own PRV accountant, for records added or removed.
 - diffprivlib: its LogisticRegression, by objective perturbation: for a replaced record, and with delta 0, which it has no other choice of.
@@ -12,12 +11,11 @@ AUC on the test part, and not charged for it; then the winner is run again. Both
 Beside them the AUC of the fit without privacy and nearly without a penalty, which is one number for all budgets: what is above it was
 found on the test part.
 
-Prints a JSON list of rows; progress goes to the standard error.
+Prints lines of tab-separated values.
 """
 
-import json
+import os
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -50,14 +48,21 @@ def runs(records):
     return 30 if records <= 1000 else 10
 
 
-class Table:
-    def __init__(self, folder, task):
-        def part(name, encoding):
-            rows = np.fromfile(f"{folder}/{name}.{encoding}.val", "<f4")
-            return rows.reshape(-1, task["columns"])
+ENCODINGS = ["from 0 to 1", "centred"]
+DELTA = 1e-5
 
-        self.rows = {e: (part("train", e), part("test", e)) for e in task["encodings"]}
+
+class Table:
+    """Both parts in each encoding, as dense rows in single precision, and labels of -1 and 1."""
+
+    def __init__(self, folder):
         self.train, self.test = (np.fromfile(f"{folder}/{name}.lab", "<f4") for name in ("train", "test"))
+
+        def part(name, encoding):
+            labels = self.train if name == "train" else self.test
+            return np.fromfile(f"{folder}/{name}.{encoding}.val", "<f4").reshape(len(labels), -1)
+
+        self.rows = {e: (part("train", e), part("test", e)) for e in ENCODINGS}
         self.records = len(self.train)
 
 
@@ -108,7 +113,7 @@ def unprotected(table):
 
 
 def auc(table, scores):
-    # A run that diverged tells nothing.
+    # A run that diverged ranks nothing.
     return roc_auc_score(table.test, scores) if np.isfinite(scores).all() else 0.5
 
 
@@ -120,33 +125,33 @@ def tuned(run, table, settings):
     return best, mean(best, range(1000, 1000 + again)), again
 
 
-def main():
+def measured(name, table, epsilon):
+    settings = []
+    for rate, steps in SHAPES:
+        multiplier = get_noise_multiplier(
+            target_epsilon=epsilon, target_delta=DELTA, sample_rate=rate, steps=steps, accountant="prv"
+        )
+        settings += [(e, rate, steps, multiplier, c, r) for e in ENCODINGS for c in CLIPS for r in RATES]
+    (encoding, rate, steps, _, clip, step), found, again = tuned(opacus, table, settings)
+    words = f"{steps} steps of {rate:g}, clip {clip:g}, rate {step:g}, {encoding}"
+    print(name, epsilon, "opacus", f"{found:.4f}", again, words, sep="\t", flush=True)
+    settings = [(epsilon, e, c, r) for e in ENCODINGS for c in INVERSES for r in NORMS]
+    (_, encoding, inverse, norm), found, again = tuned(objective, table, settings)
+    words = f"C {inverse:g}, norm {norm:g}, {encoding}"
+    print(name, epsilon, "diffprivlib", f"{found:.4f}", again, words, sep="\t", flush=True)
+
+
+def main(folder, epsilons):
     torch.set_num_threads(1)
-    task = json.load(sys.stdin)
-    table = Table(sys.argv[1], task)
-    rows = []
-    without = unprotected(table)
-    for epsilon in task["epsilons"]:
-        start = time.time()
-        settings = []
-        for rate, steps in SHAPES:
-            multiplier = get_noise_multiplier(
-                target_epsilon=epsilon, target_delta=task["delta"], sample_rate=rate, steps=steps, accountant="prv"
-            )
-            settings += [(e, rate, steps, multiplier, c, r) for e in task["encodings"] for c in CLIPS for r in RATES]
-        (encoding, rate, steps, _, clip, step), found, again = tuned(opacus, table, settings)
-        words = f"{steps} steps of {rate:g}, clip {clip:g}, rate {step:g}, {encoding}"
-        rows.append({"tool": "opacus", "epsilon": epsilon, "auc": found, "runs": again, "settings": words})
-        settings = [(epsilon, e, c, r) for e in task["encodings"] for c in INVERSES for r in NORMS]
-        (_, encoding, inverse, norm), found, again = tuned(objective, table, settings)
-        words = f"C {inverse:g}, norm {norm:g}, {encoding}"
-        rows.append({"tool": "diffprivlib", "epsilon": epsilon, "auc": found, "runs": again, "settings": words})
-        rows.append({"tool": "none", "epsilon": epsilon, "auc": without, "runs": 1, "settings": ""})
-        print(f"  peers at {epsilon}: {time.time() - start:.0f} s", file=sys.stderr)
-    json.dump(rows, sys.stdout)
+    print("table", "epsilon", "tool", "AUC", "runs", "settings", sep="\t")
+    for name in sorted(os.listdir(folder)):
+        table = Table(os.path.join(folder, name))
+        print(name, "none", "no privacy", f"{unprotected(table):.4f}", 1, "", sep="\t", flush=True)
+        for epsilon in epsilons:
+            measured(name, table, epsilon)
 
 
 if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        main()
+        main(sys.argv[1], [float(x) for x in sys.argv[2:]] or [0.5, 1.0, 3.0, 8.0])

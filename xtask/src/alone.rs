@@ -1,4 +1,4 @@
-//! Each published library by itself, as who depends on that one alone has it.
+//! Each published library by itself, with the features of a project that depends on it alone.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,11 +7,12 @@ use std::process::{Command, Stdio};
 use crate::cargo::cargo;
 use crate::tidy;
 
-/// What a library of ours sees of a package: its features, by its name and version.
+/// Features of packages that our libraries name, by name and version.
 type Features = BTreeMap<String, String>;
 
-/// Checks all libraries in one build, and then by itself each that has another build alone: where a package that a library of ours
-/// names has other features. What only packages of others see of each other is theirs, and building it again takes minutes.
+/// Checks all libraries in one build, and then each library alone if a package that ours name has
+/// other features then. Features that only foreign packages see of each other are left out:
+/// building them again takes minutes.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let libraries = tidy::libraries(root)?;
     clippy(root, &libraries)?;

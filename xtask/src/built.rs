@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::cargo;
+use crate::cargo::{cargo, target};
 
-/// Builds the command. Gives its path and that of a folder of this name in the target folder, without what an earlier run left.
+/// Builds the command. Returns its path and an empty folder of this name in the target folder.
 pub(crate) fn command_and_folder(root: &Path, name: &str) -> Result<(PathBuf, PathBuf), String> {
     let built = Command::new(cargo())
         .args(["build", "--quiet", "-p", "dpopt-cli"])
@@ -14,8 +14,7 @@ pub(crate) fn command_and_folder(root: &Path, name: &str) -> Result<(PathBuf, Pa
     if !built.is_ok_and(|status| status.success()) {
         return Err("the command could not be built".to_owned());
     }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = target(root);
     let command = format!("dpopt{}", std::env::consts::EXE_SUFFIX);
     let folder = target.join(name);
     let _ = std::fs::remove_dir_all(&folder);

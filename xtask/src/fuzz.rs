@@ -6,80 +6,29 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::cargo::cargo;
+use crate::cargo::{cargo, succeed};
 
-/// The parsers, as the tests are called.
-const PARSERS: [(&str, &str); 8] = [
-    ("npy", "npy"),
-    ("idx", "idx"),
-    ("libsvm", "libsvm"),
-    ("rows", "rows"),
-    ("csv", "tables::csv"),
-    ("schema", "tables::schema"),
-    ("draft", "tables::draft"),
-    ("parquet", "tables::parquet"),
-];
-
-/// What to run and for how long.
-#[derive(Debug, PartialEq, Eq)]
+/// A parser and a time.
+#[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    test: &'static str,
+    #[arg(value_parser = ["npy", "idx", "libsvm", "rows", "csv", "schema", "draft", "parquet"])]
+    parser: String,
+    #[arg(long, default_value_t = 60)]
     seconds: u64,
-}
-
-impl Options {
-    /// Reads `PARSER [--seconds N]`.
-    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        let (parser, seconds) = match words {
-            [parser] => (*parser, "60"),
-            [parser, "--seconds", seconds] => (*parser, *seconds),
-            _ => return Err("fuzz needs a parser, and takes --seconds N".to_owned()),
-        };
-        let found = PARSERS.iter().find(|(name, _)| *name == parser);
-        let Some(&(_, test)) = found else {
-            let names = PARSERS.map(|(name, _)| name).join(", ");
-            return Err(format!("no such parser: `{parser}`; known are {names}"));
-        };
-        let seconds = seconds
-            .parse()
-            .map_err(|_| format!("--seconds: `{seconds}` is no whole number"))?;
-        Ok(Self { test, seconds })
-    }
 }
 
 /// Runs the test of one parser.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<(), String> {
-    let status = Command::new(cargo())
+    let test = match options.parser.as_str() {
+        name @ ("csv" | "schema" | "draft" | "parquet") => format!("tables::{name}"),
+        name => name.to_owned(),
+    };
+    let mut command = Command::new(cargo());
+    command
         .args(["test", "-p", "dpopt-data", "--all-features"])
-        .args(["--test", "mutations", "--", "--exact", options.test])
+        .args(["--test", "mutations", "--", "--exact", &test])
         .env("DPOPT_FUZZ_SECONDS", options.seconds.to_string())
-        .current_dir(root)
-        .status()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err("a mutant was not handled; the message above has its number".to_owned())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Options;
-
-    #[test]
-    fn parsers_and_times_are_read() {
-        let options = Options::read(&["csv", "--seconds", "5"]);
-        assert_eq!(
-            options,
-            Ok(Options {
-                test: "tables::csv",
-                seconds: 5
-            })
-        );
-        assert_eq!(Options::read(&["npy"]).map(|o| o.seconds), Ok(60));
-        for bad in [&[][..], &["xls"], &["csv", "5"], &["csv", "--seconds", "x"]] {
-            assert!(Options::read(bad).is_err());
-        }
-    }
+        .current_dir(root);
+    let failed = "a mutant was not handled; the message above has its number";
+    succeed(&mut command, failed)
 }

@@ -1,10 +1,9 @@
-//! `cargo xtask python`: the Python package built, put beside its extension and tested, with `--torch` its wrapper of PyTorch too. `cargo xtask wheel`: the package as a wheel.
+//! Virtual environments, and the Python package: built, put beside its extension and tested.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::cargo::cargo;
-use crate::peers;
+use crate::cargo::{cargo, succeed, target};
 
 const PACKAGE: &str = "crates/dpopt-python";
 /// The tools that ours are timed beside.
@@ -25,7 +24,7 @@ const FOUND: &str = if cfg!(windows) {
     "_dpopt.abi3.so"
 };
 
-/// Pinned packages, the folder of their environment below the target folder, and the tests that run there.
+/// Pinned packages, the folder of their environment below the target folder, and its tests.
 struct Form {
     requirements: &'static [&'static str],
     folder: &'static str,
@@ -53,8 +52,8 @@ const ALONE: Build = Build {
     words: &["--profile", "plain", "-p", "dpopt-python"],
     folder: "plain",
 };
-/// Where the tests of the workspace were built, all but the extension is there. Asked for alone it has other features, and everything would be
-/// built again.
+/// After the tests of the workspace only the extension is missing. Built alone it has other
+/// features, and everything would be built again.
 const AFTER_THE_TESTS: Build = Build {
     words: &[
         "--profile",
@@ -90,11 +89,11 @@ fn short(root: &Path, build: &Build) -> Result<(), String> {
     Ok(())
 }
 
-/// The same with the tests of `dpopt.torch` and of the stubs, in an environment that has torch: one that is made, or that is given.
-pub(crate) fn test_with_torch(root: &Path, venv: Option<&str>) -> Result<(), String> {
+/// The same with the tests of `dpopt.torch` and of the stubs, in a new or a given environment.
+pub(crate) fn test_with_torch(root: &Path, venv: Option<&Path>) -> Result<(), String> {
     let target = target(root);
     let python = match venv {
-        Some(venv) => peers::interpreter(Path::new(venv)).map_err(|error| error.to_string())?,
+        Some(venv) => interpreter(venv)?,
         None => environment(root, &target, &LONG)?.ok_or("this needs python3")?,
     };
     tested(root, &target, &python, &LONG, &ALONE)
@@ -107,7 +106,7 @@ fn tested(
     form: &Form,
     build: &Build,
 ) -> Result<(), String> {
-    command(
+    succeed(
         Command::new(cargo())
             .args(["build", "--quiet"])
             .args(build.words)
@@ -127,7 +126,7 @@ fn tested(
         }
     }
     std::fs::copy(target.join(build.folder).join(BUILT), package.join(FOUND)).map_err(failed)?;
-    command(
+    succeed(
         Command::new(python)
             .args(["-m", "pytest", "-q", "-p", "no:cacheprovider"])
             .args(
@@ -147,7 +146,7 @@ pub(crate) fn wheel(root: &Path) -> Result<(), String> {
     let target = target(root);
     let python = environment(root, &target, &SHORT)?.ok_or("a wheel needs python3")?;
     let wheels = target.join("wheels");
-    command(
+    succeed(
         Command::new(python)
             .args(["-m", "maturin", "build", "--release", "--out"])
             .arg(&wheels)
@@ -157,11 +156,21 @@ pub(crate) fn wheel(root: &Path) -> Result<(), String> {
     )
 }
 
-fn target(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+/// The interpreter of a virtual environment, from any folder.
+pub(crate) fn interpreter(venv: &Path) -> Result<PathBuf, String> {
+    let inside = match cfg!(windows) {
+        true => "Scripts/python.exe",
+        false => "bin/python",
+    };
+    let path = std::path::absolute(venv.join(inside)).map_err(|error| error.to_string())?;
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(format!("no Python interpreter at {}", path.display())),
+    }
 }
 
-/// The interpreter of an environment with the pinned packages, made where there is none; none without a python3.
+/// The interpreter of an environment with the pinned packages, which is made if it is missing;
+/// `None` without python3.
 fn environment(root: &Path, target: &Path, form: &Form) -> Result<Option<PathBuf>, String> {
     let venv = target.join(form.folder);
     let pinned: Vec<PathBuf> = form
@@ -171,18 +180,16 @@ fn environment(root: &Path, target: &Path, form: &Form) -> Result<Option<PathBuf
         .collect();
     let text = read(&pinned)?;
     if is_made(&venv, &text) {
-        return peers::interpreter(&venv)
-            .map(Some)
-            .map_err(|error| error.to_string());
+        return interpreter(&venv).map(Some);
     }
     let _ = std::fs::remove_dir_all(&venv);
     make(&venv, &pinned, &text)
 }
 
-/// `cargo xtask bench-peers-setup VENV`: an environment with the tools that `bench --peers` and `bench --tables --peers` time. A folder that
-/// is there and was not made by this is left as it is.
-pub(crate) fn peers_setup(root: &Path, venv: &str) -> Result<(), String> {
-    let (venv, pinned) = (Path::new(venv), vec![root.join(PEERS)]);
+/// Makes an environment with the tools of `bench --peers`. A folder that this did not make is left
+/// as it is.
+pub(crate) fn peers_setup(root: &Path, venv: &Path) -> Result<(), String> {
+    let pinned = vec![root.join(PEERS)];
     let text = read(&pinned)?;
     if is_made(venv, &text) {
         println!("{} is there already", venv.display());
@@ -236,11 +243,11 @@ fn make(venv: &Path, pinned: &[PathBuf], text: &[u8]) -> Result<Option<PathBuf>,
     // Begun by this, and to be made anew where it is not finished.
     let begun = venv.join(MADE_FROM);
     std::fs::write(&begun, "").map_err(|error| format!("{}: {error}", begun.display()))?;
-    let python = peers::interpreter(venv).map_err(|error| error.to_string())?;
+    let python = interpreter(venv)?;
     let files = pinned
         .iter()
         .flat_map(|file| [std::ffi::OsStr::new("-r"), file.as_os_str()]);
-    command(
+    succeed(
         Command::new(&python)
             .args([
                 "-m",
@@ -257,14 +264,6 @@ fn make(venv: &Path, pinned: &[PathBuf], text: &[u8]) -> Result<Option<PathBuf>,
     Ok(Some(python))
 }
 
-fn command(command: &mut Command, failed: &str) -> Result<(), String> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{failed}: {status}")),
-        Err(error) => Err(format!("{failed}: {error}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::peers_setup;
@@ -274,7 +273,7 @@ mod tests {
     fn a_folder_of_someone_elses_is_left_alone() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let taken = root.join("xtask");
-        let error = peers_setup(&root, &taken.display().to_string()).expect_err("it is taken");
+        let error = peers_setup(&root, &taken).expect_err("it is taken");
         assert!(
             error.contains("xtask") && error.contains("exists"),
             "{error}"

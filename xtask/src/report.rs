@@ -1,7 +1,9 @@
-//! `cargo xtask report [CHROMIUM]`: `report.html` opened by headless Chromium, in light, dark, on a phone and in print.
+//! `cargo xtask report [CHROMIUM]`: `report.html` in headless Chromium, in light, dark, on a phone
+//! and in print.
 //!
-//! The page stands in a frame of a page that forbids every request, notes each that is tried all the same, and measures what is wider than
-//! the frame. Two broken pages have to be caught: one that asks for a picture, and one that is too wide.
+//! The page stands in a frame of a page that forbids every request, notes attempts, and measures
+//! elements wider than the frame. Two broken pages have to be caught: one that requests a picture,
+//! and one that is too wide.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -110,7 +112,7 @@ impl Browser<'_> {
         }
     }
 
-    /// What is wrong with a page, in every width and scheme.
+    /// The faults of a page, in every width and scheme.
     fn look(&self, page: &str) -> Result<Vec<String>, String> {
         let mut wrong = Vec::new();
         for (scheme, flag) in SCHEMES {
@@ -150,7 +152,7 @@ impl Browser<'_> {
         let bytes = std::fs::read(&paper).map_err(|error| format!("print.pdf: {error}"))?;
         match bytes.starts_with(b"%PDF") {
             true => Ok(()),
-            false => Err("print.pdf is none".to_owned()),
+            false => Err("print.pdf is not a PDF".to_owned()),
         }
     }
 }
@@ -160,7 +162,8 @@ fn address(path: &Path) -> Result<String, String> {
     Ok(format!("file://{}", path.display()))
 }
 
-/// The page in a frame of this width, under a policy that forbids all requests. Says `fits`, or what does not.
+/// The page in a frame of this width, under a policy that forbids all requests; it reports `fits`
+/// or its faults.
 fn framed(page: &str, width: u32) -> String {
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
     format!(

@@ -5,6 +5,7 @@
 //! and on a twin that breaks it.
 
 mod book;
+mod budgets;
 mod circles;
 mod crates;
 mod forbidden;
@@ -31,6 +32,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     let mut problems = check(&tree, &packages);
     problems.extend(supply::versions(&tree));
     problems.extend(supply::licences(root)?);
+    problems.extend(budgets::kept(&tree));
     for problem in &problems {
         println!("{problem}");
     }
@@ -46,13 +48,19 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     }
 }
 
+/// Lowers the budgets at `root` to the present sizes.
+pub(crate) fn lower_budgets(root: &Path) -> Result<(), String> {
+    let text = budgets::lowered(&Tree::read(root)?)?;
+    std::fs::write(root.join(budgets::FILE), text).map_err(|error| error.to_string())
+}
+
 /// Prints the circles of files at `root`, with what they take from each other.
 pub(crate) fn circles(root: &Path) -> Result<(), String> {
     circles::print(&Tree::read(root)?);
     Ok(())
 }
 
-/// The libraries that somebody may depend on alone, by name.
+/// Names of the published libraries.
 pub(crate) fn libraries(root: &Path) -> Result<Vec<String>, String> {
     let packages = crates::workspace(root)?.into_iter();
     Ok(packages

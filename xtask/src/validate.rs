@@ -14,20 +14,21 @@ use crate::tidy::{self, TEST_COMMAND};
 /// The shortest form of `cargo xtask verify-rates`: a claim and a broken twin of each solver.
 const RATES_COMMAND: &str = "example verify_rates --brief";
 
-/// The shortest form of `cargo xtask audit`: all targets, fewer runs of those that are expected to hold.
+/// The shortest form of `cargo xtask audit`: all targets, fewer runs of those that should hold.
 const AUDIT_COMMAND: &str = "example audit --brief";
 
 /// One thing that must succeed.
 struct Step {
-    /// `tidy`, `alone`, `fresh`, `python` and `mpi`, which run in this process, a cargo command line, or `example` and the name of one that the tests built:
-    /// asking cargo for it alone would build everything again, with the features of one package.
+    /// `tidy`, `alone`, `fresh`, `python` and `mpi`, which run in this process, a cargo command
+    /// line, or `example` and the name of one that the tests built: cargo would build everything
+    /// again, with the features of one package.
     line: &'static str,
     /// Environment variables for this step alone.
     environment: &'static [(&'static str, &'static str)],
 }
 
-/// The tests that only a build without optional features has: they say what such a build refuses. Of the whole workspace, so that all but the
-/// program is there from the step before.
+/// The tests of refusals that only a build without optional features has, for the whole workspace,
+/// so that all but the program is there from the step before.
 const PLAIN_COMMAND: &str = "cargo test --quiet --workspace --test cli -- a_build_without";
 
 const STEPS: [Step; 13] = [
@@ -144,28 +145,7 @@ fn command(step: &Step, root: &Path) -> Result<Command, String> {
 mod tests {
     use std::path::Path;
 
-    use super::{STEPS, TEST_COMMAND, command, each, outcome, plain, shown};
-
-    #[test]
-    fn the_steps_are_these_in_this_order() {
-        let lines: Vec<String> = STEPS.iter().map(shown).collect();
-        let expected = [
-            "tidy",
-            "cargo fmt --all --check",
-            "cargo clippy --workspace --all-targets --all-features -- -D warnings",
-            "cargo clippy --workspace --all-targets -- -D warnings",
-            "alone",
-            "RUSTDOCFLAGS=\"-D warnings\" cargo doc --workspace --no-deps --all-features",
-            TEST_COMMAND,
-            "fresh",
-            super::PLAIN_COMMAND,
-            "python",
-            "mpi",
-            super::RATES_COMMAND,
-            super::AUDIT_COMMAND,
-        ];
-        assert_eq!(lines, expected);
-    }
+    use super::{STEPS, command, each, outcome, plain};
 
     #[test]
     fn all_steps_run_when_none_fails() {

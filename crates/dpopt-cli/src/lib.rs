@@ -352,7 +352,9 @@ mod tests {
         collect(&Cli::command(), &mut known);
         // The tasks of the repository, the command on several ranks and the scripts beside have parsers of their own.
         let others = [
-            include_str!("../../../xtask/src/help.rs"),
+            include_str!("../../../xtask/src/main.rs"),
+            include_str!("../../../xtask/src/bench.rs"),
+            include_str!("../../../xtask/src/measure.rs"),
             include_str!("../../dpopt-mpi/src/main.rs"),
             include_str!("../../../benches/peers/groups.py"),
             include_str!("../../../benches/peers/networks.py"),

@@ -1,5 +1,5 @@
 //! Solvers started at strict saddles: whether and when they leave, what their output rule returns, and whether anything is certified of it. The
-//! table of `docs/measured/saddles.md`.
+//! table of `docs/measured/saddles.tsv`.
 //!
 //! `saddles [RECORDS [SOLVER ...]]`; solvers from values alone take minutes.
 #![allow(

@@ -1,5 +1,5 @@
 //! Saddle solvers without y (d2 = 0, K = 0), which minimise, beside solvers of minimisation that ask for no saddle: the last tables of
-//! `docs/measured/saddles.md`.
+//! `docs/measured/saddles-without-y.tsv`.
 //!
 //! `without_y [RECORDS ...]`
 #![allow(

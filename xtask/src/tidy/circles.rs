@@ -1,8 +1,8 @@
 //! No circle of files: of two files of a crate, at most one may build on the other.
 //!
-//! An arrow leads from a file to the file that defines what it names: by a `use`, or by a path in its code. Re-exports are
-//! followed and are no arrows themselves, nor is `mod`. Code for tests is not counted. Methods are not followed, since a
-//! call does not name the file.
+//! An arrow leads from a file to the file that defines a name in it, from a `use` or a path in code.
+//! Re-exports are followed and are no arrows themselves, nor is `mod`. Code for tests is not
+//! counted. Methods are not followed, since a call does not name the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,7 +62,7 @@ type Files<'a> = Vec<(&'a str, &'a File)>;
 /// A module's path from the root of its crate.
 type Place = Vec<String>;
 
-/// What one module defines and brings into scope.
+/// Items and imports of one module.
 #[derive(Default)]
 struct Module<'a> {
     file: &'a str,
@@ -132,7 +132,7 @@ impl<'a> Crate<'a> {
         Some(Target::Module(place))
     }
 
-    /// What `name` is in a module. A function may have the name of a module; only the module has something inside.
+    /// The target of `name` in a module. A function may share its name with a module.
     fn lookup(&self, place: &[String], name: &str, last: bool, hops: usize) -> Option<Target<'a>> {
         let module = self.modules.get(place)?;
         let inner = [place, &[name.to_owned()]].concat();
@@ -231,7 +231,8 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// A path in code. A single name counts where it was passed on here: a private import is an arrow already.
+    /// A path in code. A single name counts if it was re-exported here: a private import is an
+    /// arrow already.
     fn path(&mut self, path: &[String]) {
         let module = self.all.modules.get(&self.place);
         let passed_on = |name| module.is_some_and(|m| m.imported.get(name).is_some_and(|i| i.1));
@@ -388,7 +389,7 @@ mod tests {
                 ("a/b.rs", "pub struct B;"),
                 ("a/c.rs", "use super::b::B; pub fn g(_: B) {}"),
             ] as &[_],
-            // What is taken through a re-export above is taken from where it is defined.
+            // A re-export leads to the definition.
             &[
                 ("lib.rs", "mod a; mod b; pub use a::A; pub use b::B;"),
                 ("a.rs", "pub struct A;"),

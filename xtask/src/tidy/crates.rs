@@ -10,7 +10,7 @@ use super::tree::{Problem, Tree};
 /// The table that an unknown crate must be added to.
 const HERE: &str = "xtask/src/tidy/crates.rs";
 
-/// What a crate may name.
+/// The dependencies that a crate may have.
 #[derive(Clone, Copy)]
 enum May {
     /// These workspace crates and no other.

@@ -2,8 +2,8 @@
 
 use super::tree::{Problem, Tree};
 
-/// Every relative link of every Markdown file names a file or folder of the repository, and a heading of it where it
-/// names one; and so does every file that mdbook is told to include.
+/// Every relative link of every Markdown file names a file or folder of the repository, and a
+/// heading of it if it names one; and so does every file that mdbook includes.
 pub(super) fn relative(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
@@ -16,7 +16,7 @@ pub(super) fn relative(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// Whether a link of the file at `path` is none of our business or leads somewhere.
+/// Whether a link of the file at `path` is external or leads somewhere.
 fn resolves(tree: &Tree, path: &str, link: &str) -> Result<(), &'static str> {
     let (address, part) = link.split_once('#').unwrap_or((link, ""));
     let file = address.split('?').next().unwrap_or_default();
@@ -62,8 +62,8 @@ fn leads_to_heading(tree: &Tree, path: &str, part: &str) -> Result<(), &'static 
     }
 }
 
-/// The anchors of headings, as GitHub and mdbook make them: letters in lower case, digits, dashes and underscores, a dash
-/// for each blank, and a number where a heading is repeated.
+/// The anchors of headings, as GitHub and mdbook make them: letters in lower case, digits, dashes
+/// and underscores, a dash for each blank, and a number if a heading is repeated.
 fn anchors(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut plain: Vec<String> = Vec::new();
@@ -105,7 +105,7 @@ fn visible(title: &str) -> String {
     out
 }
 
-/// The files that mdbook puts in the place of `{{#include FILE}}`, with their lines; they stand in blocks of code.
+/// The files in `{{#include FILE}}`, with their lines; they stand in blocks of code.
 fn includes(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (before, line) in text.lines().enumerate() {

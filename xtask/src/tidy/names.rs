@@ -1,11 +1,11 @@
-//! What a page names in code exists: files, names of code, and names of code in files. Counts of what a list holds are left out.
+//! Files and names of code that pages name exist, and pages do not count lists by hand.
 
 use std::collections::BTreeSet;
 
 use super::links::prose;
 use super::tree::{Problem, Tree};
 
-/// What was true of a version stays.
+/// Its entries stay as they were.
 const HISTORY: &str = "CHANGELOG.md";
 /// The shortest name with an underscore that is one of code: shorter ones are of formulas.
 const SHORTEST: usize = 8;
@@ -13,10 +13,10 @@ const NUMBERS: [&str; 12] = [
     "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen",
 ];
-/// What a registry, a table or a folder holds.
+/// Contents of registries, tables and folders.
 const COUNTED: [&str; 3] = ["accountants", "solvers", "complete programs"];
 
-/// Every file and name of code that stands in code in a page is there, and nothing that grows is counted by hand.
+/// Every file and name of code that a page names exists, and no growing list is counted by hand.
 pub(super) fn exist(tree: &Tree) -> Vec<Problem> {
     let code = || tree.texts().filter(|(path, _)| !path.ends_with(".md"));
     // A name may follow a line break that is written out.

@@ -3,7 +3,7 @@
 use super::crates::Package;
 use super::tree::{Problem, Tree};
 
-/// The command that `validate` runs the tests with. The README tells its readers this one.
+/// The command that `validate` runs the tests with. The README names it.
 pub(crate) const TEST_COMMAND: &str = "cargo test --workspace --all-features";
 
 /// Files that must exist and say something.

@@ -84,8 +84,8 @@ impl<'ast> Visit<'ast> for Names {
     }
 }
 
-/// Everything that other crates see: `pub` items and fields (not `pub(crate)`), whole bodies of public enums and traits,
-/// headers of implementations that name a public type or trait of the file.
+/// Everything that other crates see: `pub` items and fields (not `pub(crate)`), whole bodies of
+/// public enums and traits, headers of implementations that name such a type or trait.
 struct Signatures<'a> {
     names: &'a Names,
     /// Lines and names of faer's that were found.
@@ -193,7 +193,7 @@ impl<'ast> Visit<'ast> for Signatures<'_> {
         visit::visit_item_impl(self, item);
     }
 
-    /// What a macro makes is not known here, so that all that it has counts.
+    /// Macros are not expanded, so everything in them counts.
     fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
         if let Some(public) = idents(item).iter().find(|word| *word == "pub") {
             let name = self.names.first_in(item);

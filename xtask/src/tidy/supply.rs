@@ -1,4 +1,4 @@
-//! What comes from outside: one version of each crate, and licences that go with ours.
+//! External crates: one version of each, and licences that go with ours.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,8 +9,7 @@ use toml::Spanned;
 use super::crates::resolved;
 use super::tree::{Problem, Tree};
 
-/// Crates that are in the lock file in more than one version, in how many, and why. An entry that is no longer needed is a
-/// problem too.
+/// Crates with several versions in the lock file: how many, and why. Stale entries are problems.
 const SEVERAL: [(&str, usize, &str); 7] = [
     ("equator", 2, "faer and its kernels ask for different ones"),
     ("equator-macro", 2, "as equator"),
@@ -69,7 +68,7 @@ fn versions_but_for(tree: &Tree, several: &[(&str, usize, &str)]) -> Vec<Problem
         let allowed = known.map_or(1, |(_, count, _)| *count);
         for &line in lines.iter().skip(allowed) {
             let why = format!(
-                "{} versions of `{name}` where {allowed} may be; `cargo tree -d` says who asks",
+                "{} versions of `{name}` where {allowed} may be; `cargo tree -d` shows the dependants",
                 lines.len()
             );
             problems.push(Problem::new("Cargo.lock", line, why));
@@ -97,7 +96,7 @@ pub(super) fn licences(root: &Path) -> Result<Vec<Problem>, String> {
     Ok(problems.collect())
 }
 
-/// What is wrong with the licence of a crate.
+/// The fault of a crate's licence.
 fn unlicensed(name: &str, licence: Option<&str>) -> Option<Problem> {
     let why = match licence {
         Some(licence) if allowed(licence) => return None,
@@ -107,7 +106,7 @@ fn unlicensed(name: &str, licence: Option<&str>) -> Option<Problem> {
     Some(Problem::new("Cargo.lock", 1, why))
 }
 
-/// Whether one of the choices that an SPDX expression leaves is allowed. Expressions with brackets within brackets are not read.
+/// Whether a choice of an SPDX expression is allowed. Nested brackets are not read.
 fn allowed(expression: &str) -> bool {
     let all = |choice: &str| {
         choice.split(" AND ").all(|part| {

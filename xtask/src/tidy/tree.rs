@@ -15,7 +15,7 @@ pub(super) struct Problem {
     path: String,
     /// Line, from one.
     line: usize,
-    /// What is wrong and what to do.
+    /// The fault and its remedy.
     why: String,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Problem {
 /// All files by path from the root; a file that is not UTF-8 has no text.
 pub(super) struct Tree {
     files: BTreeMap<String, Option<String>>,
-    /// The Rust files, once somebody asked for one.
+    /// The Rust files, parsed at the first use.
     parsed: OnceCell<BTreeMap<String, syn::Result<syn::File>>>,
 }
 
@@ -161,7 +161,7 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
     let mut new = vec!["--others", "--exclude-standard", "--"];
     new.extend(PLACES);
     paths.extend(list(&new)?);
-    // An empty list means that `root` sits, untracked, inside somebody else's repository.
+    // An empty list means that `root` sits, untracked, inside another repository.
     (!paths.is_empty()).then_some(paths)
 }
 

@@ -212,7 +212,7 @@ fn regime(tau: f64, share: f64, version: KlSpiderVersion) -> (f64, usize) {
     (high, phases)
 }
 
-/// Where the regime starts (docs/measured/bounds.md): n to two digits and rounded up (to a grid, by up to a tenth), and the number of
+/// Where the regime starts (docs/measured/bounds-kl-least-n.tsv): n to two digits and rounded up (to a grid, by up to a tenth), and the number of
 /// phases there, for certified excess F0, F0/10, F0/1000 at d = 20, rho = 1. The freely planned phases start far earlier, and reach F0/1000
 /// with a fraction of the records.
 #[test]

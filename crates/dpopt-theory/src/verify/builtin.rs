@@ -45,7 +45,7 @@ impl Registry {
         Self::from(experiments)
     }
 
-    /// Rows that are designed, and that no run has confirmed. `docs/measured/rates.md` says what is known of them.
+    /// Rows that are designed, and that no run has confirmed. `docs/measured/README.md` says what is known of them.
     #[must_use]
     pub fn unconfirmed() -> Self {
         let mut experiments = floors::experiments();

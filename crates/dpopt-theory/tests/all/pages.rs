@@ -5,6 +5,27 @@ use dpopt_theory::{audit, verify};
 #[path = "../../../dpopt-cli/tests/cli/pages.rs"]
 mod shown;
 
+/// The words in the first cells of the measured rates, each with its place.
+fn measured() -> Vec<(String, String)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measured");
+    let files = std::fs::read_dir(folder).expect("the folder is there");
+    let paths = files.map(|file| file.expect("an entry").path());
+    let mut found = Vec::new();
+    for path in paths.filter(|path| path.extension().is_some_and(|end| end == "tsv")) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !name.starts_with("rates-") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).expect("a table");
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let cell = line.split('\t').next().unwrap_or_default();
+            let words = cell.split([' ', ',', ':']);
+            found.extend(words.map(|word| (name.to_string(), word.to_owned())));
+        }
+    }
+    found
+}
+
 /// The names that a pattern of a page stands for: one for each word in braces.
 fn spelled_out(pattern: &str) -> Vec<String> {
     let braces = pattern.split_once('{').zip(pattern.split_once('}'));
@@ -39,32 +60,28 @@ fn every_row_that_a_page_names_is_in_a_registry() {
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-/*{},".contains(c);
     let mut gone = Vec::new();
     let mut seen = 0;
-    // The page of the benchmarks has rows of another kind.
-    for page in shown::pages()
-        .iter()
-        .filter(|page| *page != "docs/measured/speed.md")
-    {
-        for (place, span) in shown::spans(page) {
-            let Some((group, _)) = span.split_once('/').filter(|_| span.chars().all(letter)) else {
-                continue;
-            };
-            if span.ends_with('/') {
-                continue;
-            }
-            // Names of several words are of rows, and so is what begins as one does.
-            let of_rows = group.trim_matches('-').contains('-')
-                || known
-                    .iter()
-                    .any(|name| name.split('/').next() == Some(group));
-            if of_rows {
-                seen += 1;
-                let names = spelled_out(&span).into_iter();
-                gone.extend(
-                    names
-                        .filter(|one| !known.iter().any(|name| fits(name, one)))
-                        .map(|one| format!("{place}: {one}")),
-                );
-            }
+    let pages = shown::pages();
+    let spans = pages.iter().flat_map(|page| shown::spans(page));
+    for (place, span) in spans.chain(measured()) {
+        let Some((group, _)) = span.split_once('/').filter(|_| span.chars().all(letter)) else {
+            continue;
+        };
+        if span.ends_with('/') {
+            continue;
+        }
+        // Names of several words are of rows, and so is what begins as one does.
+        let of_rows = group.trim_matches('-').contains('-')
+            || known
+                .iter()
+                .any(|name| name.split('/').next() == Some(group));
+        if of_rows {
+            seen += 1;
+            let names = spelled_out(&span).into_iter();
+            gone.extend(
+                names
+                    .filter(|one| !known.iter().any(|name| fits(name, one)))
+                    .map(|one| format!("{place}: {one}")),
+            );
         }
     }
     assert_eq!(gone, Vec::<String>::new());
