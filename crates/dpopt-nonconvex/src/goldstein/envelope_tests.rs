@@ -157,11 +157,10 @@ fn radii_out_of_range_and_too_few_records_are_refused_with_the_numbers() {
     assert!(planned(&facts(needed - 1, 10), RADIUS, 10_000).is_err());
 }
 
-/// The table of `docs/theory/goldstein.md` is what the planners say.
+/// The claim of `docs/theory/goldstein.md`, "Averages along rows": with 10,000 steps the average has the least bound;
+/// with all the steps that both want it needs a fifth of them or fewer, for a bound at most a quarter larger.
 #[test]
-fn the_page_has_the_bounds_of_the_planners() {
-    const PAGE: &str = include_str!("../../../../docs/theory/goldstein.md");
-    let mut missing = String::new();
+fn averages_win_with_few_steps_and_need_fewer() {
     for (radius, records, dim) in [
         (0.05, 10_000, 10),
         (0.05, 100_000, 10),
@@ -171,19 +170,18 @@ fn the_page_has_the_bounds_of_the_planners() {
         (0.2, 1_000_000, 100),
         (1.0, 100_000, 10),
     ] {
+        let case = format!("radius {radius}, {records} records, {dim} dimensions");
         let facts = facts(records, dim);
-        let mut row = format!("| {radius} | {records} | {dim} |");
-        for steps in [10_000, u64::MAX / 4] {
+        let both = |steps| {
             let settings = GoldsteinSettings::at_radius(radius);
             let blocks = GoldsteinPlan::new(&facts, &budget(), &settings, steps).unwrap();
-            let average = planned(&facts, radius, steps).unwrap();
-            let bound = blocks.bound().unwrap().value;
-            row += &format!(" {bound:.3} ({:.1e}) |", blocks.steps() as f64);
-            row += &format!(" {:.3} ({:.1e}) |", value(&average), average.steps() as f64);
-        }
-        if !PAGE.lines().any(|line| line == row) {
-            missing += &format!("{row}\n");
-        }
+            (blocks, planned(&facts, radius, steps).unwrap())
+        };
+        let (blocks, average) = both(10_000);
+        assert!(value(&average) < blocks.bound().unwrap().value, "{case}");
+        let (blocks, average) = both(u64::MAX / 4);
+        assert!(5 * average.steps() <= blocks.steps(), "{case}");
+        let bound = blocks.bound().unwrap().value;
+        assert!(value(&average) < 1.25 * bound, "{case}");
     }
-    assert!(missing.is_empty(), "missing:\n{missing}");
 }

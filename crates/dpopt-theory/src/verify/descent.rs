@@ -134,7 +134,7 @@ pub(super) fn variants() -> Vec<Box<dyn Experiment>> {
     ] {
         let claim = |row: &str, axis, predicted| {
             Claim::new(&format!("{name}/{row}"), axis, predicted)
-                .by(name, &format!("docs/theory/{name}.md"))
+                .by(name, "docs/theory/faster-rates.md")
                 .on("ramp-bowl")
                 .within(
                     0.06,
