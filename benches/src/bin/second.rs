@@ -15,9 +15,7 @@ use dpopt::minimax::{Allowance, SOLVERS, SaddleFacts, SaddleLimits};
 use dpopt::nonconvex::{
     Budget, HessianFacts, NoObserver, Plan as _, PublicFacts, SospPlan, SospSettings,
 };
-use dpopt::oracle::query::{
-    Curvature, HessianMatrix, HessianVector, HessianVectorDifference, Value,
-};
+use dpopt::oracle::query::{HessianMatrix, HessianVector, HessianVectorDifference, Value};
 use dpopt::oracle::{
     Activation, Answer, AskError, AucSaddle, BlockClips, Books, Cell, CellShares, Differentiable,
     EqualOpportunity, Examples, Glm, GroupDro, Head, Joint, Linear, Mlp, Network, Oracle,
@@ -129,24 +127,18 @@ fn rows<L: TwiceDifferentiable<Records = Examples>>(
         direction,
         radius,
     };
-    let along = Curvature {
-        point,
-        direction,
-        radius,
-    };
     let value = Value {
         point,
         centre,
         radius: clip,
     };
-    let mut times: [Vec<f64>; 5] = Default::default();
+    let mut times: [Vec<f64>; 4] = Default::default();
     // The first round warms up.
     for round in 0..=repeats {
         let found = [
             time(&mut means, &gradient)?,
             time(&mut means, &product)?,
             time(&mut means, &change)?,
-            time(&mut means, &along)?,
             time(&mut means, &value)?,
         ];
         if round > 0 {
@@ -157,8 +149,8 @@ fn rows<L: TwiceDifferentiable<Records = Examples>>(
         }
     }
     let medians = times.each_mut().map(|all| median(all));
-    let names = ["gradient", "product", "difference", "curvature", "value"];
-    let most = [None, Some(3.0), Some(5.0), Some(1.3), Some(1.3)];
+    let names = ["gradient", "product", "difference", "value"];
+    let most = [None, Some(3.0), Some(5.0), Some(1.3)];
     for (i, (query, most)) in names.into_iter().zip(most).enumerate() {
         let target = most.map(|most: f64| most * medians[0]);
         out.push(json!({

@@ -9,20 +9,13 @@
 //! radii are right; where they are wrong the privacy stands and the statement is about another function. Both sides of an
 //! interval hold together with the stated probability over the noise, for fixed data.
 
-mod curvature;
 mod gradient;
-mod hold_out;
 mod population;
 mod products;
 #[cfg(test)]
 mod products_tests;
 mod second;
-mod slice;
-#[cfg(test)]
-mod slice_tests;
 mod spectrum;
-#[cfg(test)]
-mod subspace_tests;
 #[cfg(test)]
 mod tests;
 
@@ -33,15 +26,11 @@ use serde::Serialize;
 
 use super::CertificateError;
 
-pub use curvature::{CurvaturePlan, PrivateCurvature};
 pub use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 pub use dpopt_solver::SecondOrderTargets;
 pub use gradient::{GradientNormPlan, PrivateGradientNorm};
-pub use hold_out::{HeldOut, HoldOutPlan, LIBRARY};
-
 pub use population::PopulationGap;
 pub use second::{SecondOrderCertificate, SecondOrderPlan};
-pub use slice::{GoldsteinSlicePlan, SliceCertificate, uniform_gradient_gap};
 pub use spectrum::{LeastEigenvaluePlan, PrivateLeastEigenvalue};
 
 /// A private certificate could not be planned or made.
@@ -176,16 +165,6 @@ pub enum PrivateCertificateError {
     /// The records are no fresh sample of the population that a claim is about.
     #[error(transparent)]
     NoSample(#[from] NoSample),
-    /// There are no whole points.
-    #[error(
-        "{numbers} numbers are no points of {dim} coordinates; a window has its points if it was asked to keep them and they fit"
-    )]
-    NoPoints {
-        /// Numbers that were given.
-        numbers: usize,
-        /// Coordinates of a point.
-        dim: usize,
-    },
     /// Its plan is for the noise of one process.
     #[error(
         "releases have {factor} times the noise that was planned for: not all of the parties are counted on"

@@ -101,7 +101,7 @@ impl WindowTerms {
     /// With the least power of two as window at which what is added is a fiftieth of the longest contribution, or all releases
     /// where even that is too few.
     #[must_use]
-    pub fn with_suited_window(self) -> Self {
+    pub(super) fn with_suited_window(self) -> Self {
         let with = |window| Self { window, ..self };
         let suits = |terms: &Self| {
             WindowPlan::new(*terms).is_ok_and(|plan| plan.slack.total() <= SHARE * terms.reach())
@@ -280,7 +280,7 @@ impl WindowPlan {
 }
 
 /// sigma (sqrt d + sqrt(2 ln(J/zeta)))/sqrt W: the sum of W noises is exactly Gaussian, whatever the walk does with them.
-pub(crate) fn noise_slack(sigma: f64, root_dim: f64, window: f64, windows: f64, zeta: f64) -> f64 {
+pub(super) fn noise_slack(sigma: f64, root_dim: f64, window: f64, windows: f64, zeta: f64) -> f64 {
     sigma * (root_dim + (2.0 * (windows / zeta).ln()).sqrt()) / window.sqrt()
 }
 

@@ -39,9 +39,6 @@ pub struct WindowCertificate {
     /// The mean of the window's points.
     #[serde(skip)]
     pub point: Vec<f64>,
-    /// The window's points, one after another, where they were to be kept and fit in memory; empty otherwise.
-    #[serde(skip)]
-    pub points: Vec<f64>,
 }
 
 impl WindowCertificate {

@@ -35,25 +35,6 @@ impl<'a> ReleasedWindow<'a> {
         }
     }
 
-    /// The same, keeping at most so many numbers for exact radii.
-    #[must_use]
-    pub fn storing_at_most(self, numbers: usize) -> Self {
-        Self {
-            windows: Windows {
-                keeps_points: self.windows.keeps_points,
-                ..Windows::new(self.windows.plan, numbers)
-            },
-            ..self
-        }
-    }
-
-    /// The same, with [`WindowCertificate::points`]: what [`crate::GoldsteinSlicePlan`] takes.
-    #[must_use]
-    pub fn keeping_points(mut self) -> Self {
-        self.windows.keeps_points = true;
-        self
-    }
-
     /// The certificate of the window with the least value.
     ///
     /// # Errors
@@ -99,7 +80,6 @@ pub(super) struct Windows {
     lengths: f64,
     points: Vec<f64>,
     reach: Reach,
-    pub(super) keeps_points: bool,
     /// Whether the releases so far were of gradients of the loss.
     covered: Result<Covered, Withheld>,
     best: Option<WindowCertificate>,
@@ -167,7 +147,6 @@ impl Windows {
                     farthest: 0.0,
                 }
             },
-            keeps_points: false,
             covered,
             best: None,
             refused: None,
@@ -281,10 +260,6 @@ impl Windows {
                 of: WindowSubject::of(&self.covered, terms.differentiable),
                 population: self.plan.of_population(),
                 point,
-                points: match &self.reach {
-                    Reach::Points(points) if self.keeps_points => points.clone(),
-                    _ => Vec::new(),
-                },
             });
         }
         self.releases.fill(0.0);

@@ -27,7 +27,6 @@ impl Registry {
             queries::register,
             certificates::register,
             evaluation::register,
-            hold_out::register,
             solvers::register,
             variants::register,
             passes::register,

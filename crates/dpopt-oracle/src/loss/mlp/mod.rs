@@ -141,17 +141,6 @@ impl TwiceDifferentiable for Mlp {
         second::product(self, record, point, direction, out);
     }
 
-    fn add_curvatures(
-        &self,
-        records: &Examples,
-        positions: Positions<'_>,
-        point: &[f64],
-        direction: &[f64],
-        sum: &mut LatticeSum,
-    ) {
-        values::add_curvatures(self, records, &positions, point, direction, sum);
-    }
-
     fn add_hessian_vectors(
         &self,
         records: &Examples,
