@@ -51,7 +51,7 @@ pub use evaluation::{
 pub use first::{FirstOrder, first_order};
 pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};
 pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};
-pub use objective::{Curved, GlmMean, MeanLoss, Objective, WithRegularizer};
+pub use objective::{Curved, GlmMean, MeanLoss, Objective};
 pub use private::{
     GradientNormPlan, Interval, LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PopulationGap,
     PrivateCertificateError, PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrderCertificate,

@@ -47,10 +47,10 @@ pub use loss::{
     GroupDro, Head, HessianCheck, Joint, JointChange, JointPoint, Less, Loss, LossNameError,
     MeanAt, MeanConstants, Mlp, MlpError, Momentum, Network, NetworkError, NotConvexSmooth,
     ParameterError, QuadraticLink, Quantile, Rays, RecordAt, RecordOf, Regularizer,
-    RowAverageCheck, SaddleConstants, SaddleLoss, SaddleRecord, Scale, ScoreBins, ScoreBinsError,
-    ScoreBlock, ScoreSaddle, ScoreUnit, Scored, Segment, SharesError, Softmax, Tally,
-    TwiceDifferentiable, TwiceSaddle, ValuesOf, WeightError, Weighted, check_constants,
-    check_gradient, check_hessian_vector, check_row_averages,
+    SaddleConstants, SaddleLoss, SaddleRecord, Scale, ScoreBins, ScoreBinsError, ScoreBlock,
+    ScoreSaddle, ScoreUnit, Scored, Segment, SharesError, Softmax, Tally, TwiceDifferentiable,
+    TwiceSaddle, ValuesOf, WeightError, Weighted, check_constants, check_gradient,
+    check_hessian_vector,
 };
 pub use oracle::{
     Answer, AveragedMeans, Books, Counts, DomainStamp, FnOracle, Mean, NoSample, Number, Offers,

@@ -42,8 +42,8 @@ mod weighted;
 pub use along_rows::AlongRows;
 pub use blocks::Blocks;
 pub use check::{
-    CheckError, ConstantsCheck, GradientCheck, HessianCheck, RowAverageCheck, check_constants,
-    check_gradient, check_hessian_vector, check_row_averages,
+    CheckError, ConstantsCheck, GradientCheck, HessianCheck, check_constants, check_gradient,
+    check_hessian_vector,
 };
 pub use closure::ClosureLoss;
 pub use convex_smooth::{ConvexGlm, ConvexSmooth, NotConvexSmooth};

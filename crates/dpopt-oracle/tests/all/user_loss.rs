@@ -108,24 +108,6 @@ fn a_wrong_constant_is_clipped() {
     }
 }
 
-/// With few records and little noise the release is the mean gradient.
-#[test]
-fn the_release_is_the_mean_gradient() {
-    let point = [0.1, 0.2, 0.3];
-    let mut mean = [0.0; DIM];
-    for record in records() {
-        let weight = 1.0 - value(&record, &point);
-        for j in 0..DIM {
-            mean[j] += weight * (point[j] - record[j]) / 30.0;
-        }
-    }
-    let released = releases(records());
-    for j in 0..DIM {
-        // Noise of standard deviation 1e-3 * 0.61 / 30 = 2e-5.
-        assert!((released[j] - mean[j]).abs() < 2e-4);
-    }
-}
-
 #[test]
 fn checkers_name_what_is_wrong() {
     let honest = loss();
