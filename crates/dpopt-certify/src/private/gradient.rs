@@ -110,7 +110,7 @@ impl GradientNormPlan {
         })
     }
 
-    /// What it is planned for, and C.
+    /// The public facts, and C.
     pub(super) fn planned(&self) -> (&PublicFacts, f64) {
         (&self.terms.facts, self.terms.radius.get())
     }

@@ -87,7 +87,7 @@ pub enum PrivateCertificateError {
     OtherAdjacency {
         /// In the plan.
         planned: Adjacency,
-        /// Of the data.
+        /// Adjacency of the data.
         found: Adjacency,
     },
     /// An episode of products with the Hessian costs more than there is.
@@ -95,7 +95,7 @@ pub enum PrivateCertificateError {
         "to tell curvatures of -{curvature:.4e} by products with the Hessian costs {cost:.4e} of squared mu, and there is {budget:.4e}: more records (now {records}) would help"
     )]
     DearEpisode {
-        /// What the cheapest costs.
+        /// Cost of the cheapest episode.
         cost: f64,
         /// mu^2.
         budget: f64,
@@ -127,7 +127,7 @@ pub enum PrivateCertificateError {
     Hopeless {
         /// The quantity to certify.
         what: &'static str,
-        /// What is added.
+        /// The slack added to the released number.
         added: f64,
         /// The target, or the range of the quantity.
         limit: f64,
@@ -143,9 +143,9 @@ pub enum PrivateCertificateError {
     OfPopulation {
         /// The quantity.
         what: &'static str,
-        /// What is added.
+        /// The slack added to the released number.
         added: f64,
-        /// What every point has.
+        /// Bound that holds at every point.
         limit: f64,
         /// n.
         records: u64,
@@ -159,7 +159,7 @@ pub enum PrivateCertificateError {
         what: &'static str,
         /// The target.
         target: f64,
-        /// What public facts tell of every point.
+        /// Bound that holds at every point.
         limit: f64,
     },
     /// The records are no fresh sample of the population that a claim is about.
@@ -170,7 +170,7 @@ pub enum PrivateCertificateError {
         "releases have {factor} times the noise that was planned for: not all of the parties are counted on"
     )]
     MoreNoise {
-        /// Of the standard deviation.
+        /// Factor of the standard deviation.
         factor: f64,
     },
     /// Gradients at a point that is not finite count as zero, and would look like those of a stationary one.
@@ -261,17 +261,6 @@ impl Terms {
         resolution: f64,
     ) -> Result<Self, PrivateCertificateError> {
         facts.check()?;
-        Self::of(facts, mu, radius, failure, resolution)
-    }
-
-    /// From facts that are checked.
-    fn of(
-        facts: &PublicFacts,
-        mu: Mu,
-        radius: ClipNorm,
-        failure: f64,
-        resolution: f64,
-    ) -> Result<Self, PrivateCertificateError> {
         PrivateCertificateError::fraction("failure", failure)?;
         // NaN must be refused, and no resolution may be asked for.
         if !(resolution > 0.0) {
@@ -335,15 +324,6 @@ impl Terms {
         point: &[f64],
     ) -> Result<(), PrivateCertificateError> {
         near(point)?;
-        self.check_shape(mean)?;
-        equal("records", self.facts.records, mean.data().public_records())
-    }
-
-    /// Refuses data of another shape or adjacency.
-    fn check_shape<L: Loss>(
-        &self,
-        mean: &PrivateMean<'_, L>,
-    ) -> Result<(), PrivateCertificateError> {
         let (planned, found) = (self.facts.adjacency, mean.data().adjacency());
         if planned != found {
             return Err(PrivateCertificateError::OtherAdjacency { planned, found });
@@ -352,7 +332,8 @@ impl Terms {
         if factor > 1.0 {
             return Err(PrivateCertificateError::MoreNoise { factor });
         }
-        equal("parameters", self.facts.dim as u64, mean.dim() as u64)
+        equal("parameters", self.facts.dim as u64, mean.dim() as u64)?;
+        equal("records", self.facts.records, mean.data().public_records())
     }
 
     /// [`PublicFacts::rounding`] of a mean of `dim` coordinates.

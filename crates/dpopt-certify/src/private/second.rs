@@ -79,7 +79,7 @@ enum Curvature {
     },
 }
 
-/// What a [`SecondOrderPlan`] found.
+/// The outcome of a [`SecondOrderPlan`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SecondOrderCertificate {
@@ -275,7 +275,8 @@ impl SecondOrderPlan {
         self.targets
     }
 
-    /// What is added to the released gradient norm, and taken from the released eigenvalue (lambda, for an episode that stays).
+    /// Margin added to the released gradient norm, and taken from the released eigenvalue (lambda for
+    /// an episode that stays).
     #[must_use]
     pub fn margins(&self) -> SecondOrderTargets {
         SecondOrderTargets {
@@ -371,7 +372,7 @@ impl SecondOrderPlan {
         let premises = Premises {
             records: facts.records,
             adjacency: facts.adjacency,
-            // Of the sum over the declared number.
+            // The claim is about the sum over the declared number.
             counted: false,
             unread: false,
             unregularized: true,

@@ -59,7 +59,7 @@ impl Observer for ReleasedWindow<'_> {
     }
 }
 
-/// What of a release counts here.
+/// The parts of a release that a window uses.
 pub(super) struct Seen<'a> {
     pub(super) step: u64,
     pub(super) steps: u64,
@@ -74,7 +74,7 @@ pub(super) struct Windows {
     pub(super) plan: WindowPlan,
     /// The step that is due.
     due: u64,
-    /// Of the window that is under way: releases, their sum, that of their lengths, and that of their points.
+    /// The current window: number of releases, their sum, the sum of their lengths, that of their points.
     len: u64,
     releases: Vec<f64>,
     lengths: f64,
@@ -86,7 +86,7 @@ pub(super) struct Windows {
     refused: Option<WindowError>,
 }
 
-/// What tells how far the points of a window are from their mean.
+/// Tracks how far the points of a window are from their mean.
 enum Reach {
     /// All of them, one after another.
     Points(Vec<f64>),
@@ -237,7 +237,7 @@ impl Windows {
         let terms = self.plan.terms();
         let (count, dim) = (self.len as f64, terms.dim as f64);
         let released = norm(&self.releases) / count;
-        // What the sums and the norm may be off by.
+        // Rounding of the sums and of the norm.
         let computed =
             f64::EPSILON * ((count + 4.0) * (self.lengths / count) + (dim + 8.0) * released);
         let mut slack = self.plan.slack();
