@@ -74,7 +74,7 @@ impl Refresh {
     }
 }
 
-/// What happened since the last anchor.
+/// Counts and path since the last anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Meter {
     /// Estimates since the last anchor, it included; 0 before the first.

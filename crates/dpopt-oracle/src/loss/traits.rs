@@ -1,4 +1,4 @@
-//! What a loss is: values, gradients and second derivatives, record by record.
+//! The traits of a loss: values, gradients and second derivatives, record by record.
 
 use dpopt_linalg::{Domain, Row};
 use dpopt_privacy::LatticeSum;
@@ -227,11 +227,11 @@ pub trait Loss: Sync {
 pub struct ValuesOf<'a> {
     /// w.
     pub point: &'a [f64],
-    /// What is taken off each of them.
+    /// Subtracted from each of them.
     pub less: Less<'a>,
 }
 
-/// What is taken off a value.
+/// The subtrahend of a value.
 #[derive(Debug, Clone, Copy)]
 pub enum Less<'a> {
     /// The same number from all of them.

@@ -46,7 +46,7 @@ impl ClassWeights {
     /// The largest factor.
     pub const MOST: f64 = 1e6;
 
-    /// Of labels of which only the sign counts, zero as negative.
+    /// Weights of labels by sign, with zero as negative.
     ///
     /// # Errors
     /// [`WeightError::OutOfRange`].
@@ -92,7 +92,7 @@ impl ClassWeights {
         self.distinct.last().copied().unwrap_or(1.0)
     }
 
-    /// Of a record with this label.
+    /// The weight of a record with this label.
     #[must_use]
     pub fn of(&self, label: f64) -> f64 {
         let class = if self.by_sign {

@@ -127,7 +127,7 @@ impl Differentiable for Mlp {
     }
 }
 
-/// Of networks whose activation is smooth; at kinks the second derivative that is used is 0.
+/// For smooth activations; at kinks the second derivative counts as 0.
 impl TwiceDifferentiable for Mlp {
     const PRODUCTS_IN_BLOCKS: bool = true;
 
