@@ -69,7 +69,7 @@ impl Confusion {
         sizes.max().unwrap_or(0) as f64 / self.records() as f64
     }
 
-    /// Of each class the share that was taken for it; none of a class without records.
+    /// Recall of each class; none for a class without records.
     #[must_use]
     pub fn recalls(&self) -> Vec<Option<f64>> {
         let of = |(k, row): (usize, &[u64])| {

@@ -1,4 +1,4 @@
-//! What keeps a certificate from being computed.
+//! Errors of exact certificates.
 
 use dpopt_linalg::{HullError, LanczosError, SpectrumError};
 

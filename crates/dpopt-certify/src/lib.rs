@@ -3,8 +3,8 @@
 //! | question | public data and closed forms | private data, charged |
 //! | --- | --- | --- |
 //! | first order | [`first_order`] | [`GradientNormPlan`] |
-//! | second order | [`second_order`] | [`SecondOrderPlan`]; its parts [`LeastEigenvaluePlan`], [`CurvaturePlan`]; of the population what [`PopulationGap`] adds |
-//! | Goldstein | [`goldstein`], [`radial_goldstein`] | [`ReleasedWindow`], for nothing; of the population [`GoldsteinSlicePlan`] |
+//! | second order | [`second_order`] | [`SecondOrderPlan`]; its parts [`GradientNormPlan`], [`LeastEigenvaluePlan`]; of the population what [`PopulationGap`] adds |
+//! | Goldstein | [`goldstein`], [`radial_goldstein`] | [`ReleasedWindow`], for nothing |
 //! | excess under a KL condition | [`KlCondition`] | by the private gradient norm |
 //!
 //! The public numbers are functions of the records without any noise. **Never compute them on
@@ -51,12 +51,11 @@ pub use evaluation::{
 pub use first::{FirstOrder, first_order};
 pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};
 pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};
-pub use objective::{Curved, GlmMean, MeanLoss, Objective, WithRegularizer};
+pub use objective::{Curved, GlmMean, MeanLoss, Objective};
 pub use private::{
-    CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, HeldOut, HoldOutPlan, Interval, LIBRARY,
-    LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PopulationGap, PrivateCertificateError,
-    PrivateCurvature, PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrderCertificate,
-    SecondOrderPlan, SecondOrderTargets, SliceCertificate, uniform_gradient_gap,
+    GradientNormPlan, Interval, LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PopulationGap,
+    PrivateCertificateError, PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrderCertificate,
+    SecondOrderPlan, SecondOrderTargets,
 };
 pub use problem::{GoldsteinProblem, Kl, Problem, ProblemConstants, SecondOrderProblem};
 pub use radial::radial_goldstein;

@@ -2,7 +2,7 @@
 
 use dpopt_linalg::add_scaled;
 use dpopt_oracle::{
-    Differentiable, Glm, Loss, PublicData, PublicRecords, Records, Regularizer, TwiceDifferentiable,
+    Differentiable, Glm, Loss, PublicData, PublicRecords, Records, TwiceDifferentiable,
 };
 
 use crate::error::CertificateError;
@@ -241,47 +241,6 @@ impl Curved for GlmMean<'_> {
             }
         }
         hessian.iter_mut().for_each(|x| *x /= rows as f64);
-        hessian
-    }
-}
-
-/// An objective with a regulariser added: F + R.
-#[derive(Debug, Clone, Copy)]
-pub struct WithRegularizer<O> {
-    /// F.
-    pub objective: O,
-    /// R.
-    pub regularizer: Regularizer,
-}
-
-impl<O: Objective> Objective for WithRegularizer<O> {
-    fn dim(&self) -> usize {
-        self.objective.dim()
-    }
-
-    fn value(&self, point: &[f64]) -> f64 {
-        self.objective.value(point) + self.regularizer.value(point)
-    }
-
-    fn gradient(&self, point: &[f64], out: &mut [f64]) {
-        self.objective.gradient(point, out);
-        self.regularizer.add_gradient(point, out);
-    }
-}
-
-impl<O: Curved> Curved for WithRegularizer<O> {
-    fn hessian_vector(&self, point: &[f64], direction: &[f64], out: &mut [f64]) {
-        self.objective.hessian_vector(point, direction, out);
-        for ((out, w), v) in out.iter_mut().zip(point).zip(direction) {
-            *out += self.regularizer.curvature(*w) * v;
-        }
-    }
-
-    fn hessian(&self, point: &[f64]) -> Vec<f64> {
-        let mut hessian = self.objective.hessian(point);
-        for (i, w) in point.iter().enumerate() {
-            hessian[i * point.len() + i] += self.regularizer.curvature(*w);
-        }
         hessian
     }
 }

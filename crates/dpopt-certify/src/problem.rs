@@ -2,7 +2,7 @@
 
 use dpopt_solver::{KlCondition, PlanError};
 
-/// What is known of an objective F, each number with a proof on the problem's own page. All hold in
+/// Constants of an objective F, each with a proof on the problem's own page. All hold in
 /// the ball of radius `radius` around `centre` (everywhere, if that is infinite); infinity says that
 /// there is no such constant, or that none is known.
 #[derive(Debug, Clone, PartialEq)]

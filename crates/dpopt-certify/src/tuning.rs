@@ -15,7 +15,7 @@ use crate::evaluation::{EvaluatedModel, EvaluationError, FittedModel, ModelEvalu
 pub struct TuningCandidate<'a> {
     /// For the records that are trained on.
     pub plan: &'a dyn Plan,
-    /// What is fitted.
+    /// The fitted model.
     pub model: FittedModel,
     /// Public factors of records' losses in training, by their labels; none: all count alike.
     pub weights: Option<ClassWeights>,
@@ -56,7 +56,7 @@ impl TuningScore {
         Self::SquaredError,
     ];
 
-    /// Of an evaluation, larger for better models; none where that does not tell it.
+    /// The score of an evaluation, larger for better models; none if the evaluation has no such score.
     #[must_use]
     pub fn of(self, found: &EvaluatedModel) -> Option<f64> {
         match (self, found) {
@@ -91,7 +91,7 @@ impl std::fmt::Display for TuningScore {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuningError {
-    /// Of one candidate there is nothing to choose.
+    /// One candidate leaves nothing to choose.
     #[error("{given} candidates were given, and a choice is among two or more")]
     TooFew {
         /// How many.
@@ -136,11 +136,11 @@ pub enum TuningError {
     Mismatch {
         /// The number of the candidate, counted from 1.
         candidate: usize,
-        /// What differs.
+        /// The fact that differs.
         what: &'static str,
-        /// What was planned for.
+        /// In the plan.
         planned: u64,
-        /// What there is.
+        /// In the data.
         found: u64,
     },
     /// Records of another neighbouring relation.
@@ -150,9 +150,9 @@ pub enum TuningError {
     Adjacency {
         /// The number of the candidate, counted from 1.
         candidate: usize,
-        /// What was planned for.
+        /// In the plan.
         planned: Adjacency,
-        /// What there is.
+        /// In the data.
         found: Adjacency,
     },
     /// A solver of losses of one inner product, and another model.
@@ -199,7 +199,7 @@ pub struct Tuned {
     pub candidate: usize,
     /// How it was trained. A bound of its plan is none of the best of several runs.
     pub outcome: Outcome,
-    /// What the records that were held out say.
+    /// Evaluation on the held-out records.
     pub evaluation: EvaluatedModel,
 }
 
@@ -234,11 +234,11 @@ impl std::fmt::Display for TuningFailure {
 const ROUNDS: usize = 12;
 /// A plan of so much of the budget is good enough.
 const CLOSE: f64 = 0.99;
-/// What the number of runs makes dearer, about: where the search begins.
+/// First guess of the cost of the random number of runs: the search begins there.
 const FIRST: f64 = 1.6;
 
-/// What was planned for the largest epsilon of a run, nearly, for which the whole tuning keeps to `wanted`; none where none was found.
-/// `planned` plans for an epsilon of a run, and tells the epsilon of the whole.
+/// The plan for nearly the largest epsilon of a run with which the whole tuning keeps to `wanted`;
+/// none if there is none. `planned` plans for an epsilon of a run, and returns the epsilon of the whole.
 ///
 /// # Errors
 /// Those of `planned`.
@@ -328,13 +328,13 @@ impl<'a> TuningPlan<'a> {
         })
     }
 
-    /// What to reserve.
+    /// The reservation.
     #[must_use]
     pub fn spend(&self) -> Spend {
         Spend::Fixed(self.event())
     }
 
-    /// What it costs.
+    /// Its cost.
     #[must_use]
     pub fn event(&self) -> Event {
         self.in_parts.event()
@@ -379,7 +379,7 @@ impl<'a> TuningPlan<'a> {
         })
     }
 
-    /// What a run would refuse: records of another relation, of other numbers, or of another model.
+    /// Refuses records of another adjacency, of other numbers, or of another model.
     fn check(
         &self,
         candidate: usize,

@@ -14,7 +14,7 @@ pub trait Saddle {
     /// Y.
     fn domain(&self) -> Domain;
 
-    /// What the inner solve and its errors rest on.
+    /// Constants of the inner solve and its errors.
     fn inner(&self) -> InnerConstants;
 
     /// F(x, y).
@@ -121,7 +121,7 @@ impl<'a, S: Saddle + ?Sized> ValueFunction<'a, S> {
         }
     }
 
-    /// What may be wrong with what is said of Phi at `point`.
+    /// Bound on the errors of Phi at `point`.
     ///
     /// # Shapes
     /// `point`: that of x.
@@ -231,7 +231,7 @@ impl<S: Saddle + ?Sized> Curved for ValueFunction<'_, S> {
         self.product(point, &self.best_response(point), direction, out);
     }
 
-    /// Of one inner solve.
+    /// Result of one inner solve.
     fn hessian(&self, point: &[f64]) -> Vec<f64> {
         let dim = self.dim();
         let y = self.best_response(point);

@@ -57,7 +57,7 @@ pub enum DataError {
     HoldOut {
         /// To be held out.
         held: u64,
-        /// Of all.
+        /// Records in all.
         records: u64,
     },
     /// They are a part of a table, and which records a part of that holds its split does not say.

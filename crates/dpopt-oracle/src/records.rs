@@ -45,7 +45,7 @@ pub trait Records: Sync {
 
 /// Records that can be put in another order.
 pub trait Reorder: Records {
-    /// What stood at `order[i]` comes to position i. `order` names each position once.
+    /// The record at `order[i]` moves to position i. `order` names each position once.
     fn reorder(&mut self, order: &[u32]);
 }
 

@@ -30,10 +30,10 @@ pub(crate) enum Own {
     Listed(Vec<u32>),
 }
 
-/// What of the places of a release is here, by the places that the records have here.
+/// The places of a release that this rank has, by the places that the records have here.
 pub(crate) enum Here<'a> {
     Same(Places<'a>),
-    /// Of a sample. **Secret**.
+    /// Places of a sample. **Secret**.
     Some(Zeroizing<Vec<u32>>),
 }
 
@@ -98,7 +98,7 @@ impl Own {
             .unzip()
     }
 
-    /// What of these is here.
+    /// The part of these that is here.
     pub(crate) fn here<'a>(&self, places: Places<'a>) -> Here<'a> {
         match places.without_order() {
             Positions::Range(range) => {

@@ -5,7 +5,7 @@ use dpopt_privacy::Threads;
 /// Multiply-adds that are worth another thread. Tuned: waking a thread of the pool and waiting for it costs about
 /// as much time as a few thousand, so a split pass gains from this many on.
 const LEAST_WORK: f64 = 65_536.0;
-/// What a record costs beside its arithmetic, in multiply-adds. Tuned.
+/// Cost of a record beside its arithmetic, in multiply-adds. Tuned.
 const RECORD_WORK: f64 = 32.0;
 /// More records than a lattice sum takes.
 const MOST_RECORDS: f64 = 1e12;

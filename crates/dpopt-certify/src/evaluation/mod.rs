@@ -1,8 +1,9 @@
 //! How good a model is on private records, by one charged release.
 //!
-//! Of two classes what is released are weighted counts of both in public bins of the score (a binned ROC curve) and, where it is wanted, the
-//! sum of the log losses; of several a table of classes and predictions, and sums of right calls and of log losses; of numbers the sums of
-//! errors. All else is computed from them: see [`EvaluationCounts::evaluation`], [`ClassCounts::evaluation`] and
+//! For two classes the release has weighted counts of both in public bins of the score (a binned ROC
+//! curve) and, if wanted, the sum of log losses; for several classes a table of classes and
+//! predictions, and sums of right calls and of log losses; for numbers the sums of errors.
+//! All else is computed from them: see [`EvaluationCounts::evaluation`], [`ClassCounts::evaluation`] and
 //! [`NumberSums::evaluation`]. The argument is in `docs/privacy/evaluation.md`.
 
 mod measured;

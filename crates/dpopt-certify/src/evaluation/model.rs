@@ -15,7 +15,7 @@ const RANGE: f64 = 6.0;
 /// The log loss of a probability of 0.0003 is the largest that is told apart.
 const LARGEST_SCORE: f64 = 8.0;
 
-/// What is fitted.
+/// The fitted model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FittedModel {
     /// A loss of one inner product.
@@ -104,7 +104,7 @@ impl FittedModel {
     }
 }
 
-/// What is evaluated, by the label.
+/// Kind of evaluation, by the label.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum EvaluatedLabel {
     /// Two classes, whose scores are counted in so many bins; none: the plan chooses.
@@ -128,27 +128,27 @@ pub struct ModelEvaluation {
 /// The plan for a model.
 #[derive(Debug, Clone, Copy)]
 pub enum EvaluationOfModel {
-    /// Of two classes.
+    /// Two classes.
     Scores(PrivateEvaluation),
-    /// Of several.
+    /// Several classes.
     Classes(ClassesPlan),
-    /// Of a number.
+    /// A number.
     Number(NumberPlan),
 }
 
-/// What an evaluation tells.
+/// The result of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EvaluatedModel {
-    /// Of scores of two classes.
+    /// Scores of two classes.
     Scores(Box<Evaluation>),
-    /// Of several classes.
+    /// Several classes.
     Classes(ClassesEvaluation),
-    /// Of a number.
+    /// A number.
     Number(NumberEvaluation),
 }
 
 impl EvaluationOfModel {
-    /// What it costs.
+    /// Its cost.
     #[must_use]
     pub fn tally(&self) -> &TallyPlan {
         match self {
@@ -160,7 +160,7 @@ impl EvaluationOfModel {
 }
 
 impl ModelEvaluation {
-    /// Of so many records. Each interval misses with at most the probability `failure`.
+    /// A plan for so many records. Each interval misses with at most the probability `failure`.
     ///
     /// # Errors
     /// [`EvaluationError`] for what can't be made of any model.

@@ -11,7 +11,7 @@ const BINS: [f64; 2] = [16.0, 128.0];
 /// Deviations of the noise in the records of a bin: chosen, so that ties within bins hide less of the area than the noise does.
 const NOISE: f64 = 3.0;
 
-/// What is to be told, from public numbers.
+/// Settings of an evaluation, from public numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct EvaluationSettings {
     /// Number of bins, even; none for one that weighs the noise against ties within bins.
@@ -61,7 +61,7 @@ pub struct EvaluationSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PrivateEvaluation {
-    /// What it costs, and its noise.
+    /// Its cost and its noise.
     pub tally: TallyPlan,
     /// Edges.
     pub bins: ScoreBins,

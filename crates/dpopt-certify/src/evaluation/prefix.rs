@@ -35,7 +35,7 @@ impl Prefix {
         }
     }
 
-    /// What a record of the first bin adds.
+    /// The contribution of a record in the first bin.
     pub(super) fn column(&self) -> &[f64] {
         &self.column
     }

@@ -5,11 +5,12 @@ use dpopt_solver::normal_reach;
 use super::measured::Measured;
 use super::prefix::Prefix;
 
-/// What was released of the two classes in bins of increasing score: C p and C q, each with independent Gaussian noise.
+/// Releases of the two classes in bins of increasing score: C p and C q, each with independent
+/// Gaussian noise.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Noisy<'a> {
     pub(super) prefix: &'a Prefix,
-    /// Of the positives and of the negatives.
+    /// Positives and negatives.
     pub(super) released: [&'a [f64]; 2],
     /// Deviation of the noise of a number.
     pub(super) deviation: f64,

@@ -50,7 +50,7 @@ pub enum EvaluationError {
     OtherAdjacency {
         /// In the plan.
         planned: Adjacency,
-        /// Of the data.
+        /// Adjacency of the data.
         found: Adjacency,
     },
     /// The data, or the clip.
@@ -85,9 +85,9 @@ pub struct TallyPlan {
     pub count_std: f64,
     /// n; under add-remove a declared number.
     pub records: u64,
-    /// Of the records.
+    /// Adjacency of the records.
     pub adjacency: Adjacency,
-    /// Of each interval.
+    /// Failure probability of each interval.
     pub failure: f64,
     /// R.
     #[serde(skip)]
@@ -168,12 +168,12 @@ impl TallyPlan {
     }
 }
 
-/// What was released.
+/// The released counts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Sums {
     pub(super) plan: TallyPlan,
     pub(super) values: Vec<f64>,
-    /// Of the noise of each.
+    /// Standard deviation of each count.
     pub(super) deviation: f64,
     /// How far the vector of them is off beside it, at most, for each record.
     pub(super) rounding: f64,
@@ -182,9 +182,9 @@ pub(super) struct Sums {
 /// A mean over the population that the records are independent draws from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MeanOf {
-    /// Of these records.
+    /// The number for these records.
     pub records: Measured,
-    /// Of the population; none where the number of records is private.
+    /// The number for the population; none where the number of records is private.
     pub population: Option<Measured>,
 }
 

@@ -24,7 +24,7 @@ use crate::confusion::{class_of, largest};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ClassesPlan {
-    /// What it costs, and its noise.
+    /// Its cost and its noise.
     pub tally: TallyPlan,
     /// K.
     pub classes: usize,
@@ -145,7 +145,7 @@ pub struct ReleasedTable {
 /// do those of sizes, and those of the table. Of a class without records the recall is not defined, and nothing is said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassesEvaluation {
-    /// Of each interval.
+    /// Failure probability of each interval.
     pub failure: f64,
     /// Number of records: none where it is private.
     pub records: Option<u64>,
@@ -157,7 +157,7 @@ pub struct ClassesEvaluation {
     pub log_loss: Option<MeanOf>,
     /// M.
     pub loss_cap: Option<f64>,
-    /// Of each class, the share that is called it.
+    /// Recall of each class.
     pub recalls: Vec<Measured>,
     /// Number of records of each class.
     pub sizes: Vec<Measured>,

@@ -1,4 +1,4 @@
-//! What released counts say.
+//! Statements from released counts.
 
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ pub struct Calibrated {
 pub struct OfPopulation {
     /// Share of the right calls.
     pub accuracy: Measured,
-    /// Of a random positive and a random negative.
+    /// Probability that a random positive scores above a random negative.
     pub auc: Measured,
     /// Capped at M.
     pub log_loss: Option<Measured>,
@@ -66,7 +66,7 @@ pub struct OfPopulation {
 /// together. Of a class without records rates and the area are not defined, and nothing is said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// Of each interval.
+    /// Failure probability of each interval.
     pub failure: f64,
     /// Number of records: none where it is private.
     pub records: Option<u64>,
@@ -84,7 +84,7 @@ pub struct Evaluation {
     pub loss_cap: Option<f64>,
     /// At the threshold 0.
     pub confusion: BinaryConfusion,
-    /// Of those called positive, how many are.
+    /// Share of true positives among records called positive.
     pub precision: Measured,
     /// At edges between bins, 16 of them at most and the threshold 0 among them, by increasing threshold.
     pub roc: Vec<RocPoint>,
@@ -102,19 +102,19 @@ pub struct Evaluation {
 /// Most lines of a table: with more of them each says less, and all have to hold together.
 const SHOWN: usize = 16;
 
-/// What was released of bins, and its noise.
+/// Released bins and their noise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvaluationCounts {
     plan: PrivateEvaluation,
     prefix: Prefix,
-    /// Of the positives and of the negatives.
+    /// Positives and negatives.
     released: [Vec<f64>; 2],
     counts: [Vec<f64>; 2],
     /// Sum of 1/2 for right calls and -1/2 for wrong ones.
     right: f64,
     /// Sum of l/M - 1/2.
     loss: Option<f64>,
-    /// Of the noise of each number.
+    /// Standard deviation of each number.
     deviation: f64,
     /// How far the vector of sums is off beside it, at most, for each record.
     rounding: f64,
@@ -128,7 +128,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Of the two noises, over s^2.
+    /// Covariance of the two noises over s^2.
     fn covariance(&self, other: &Self) -> f64 {
         let pairs = self.weights.iter().zip(&other.weights);
         pairs.map(|(a, b)| a * b).sum()
@@ -285,7 +285,7 @@ impl EvaluationCounts {
         [self.mean(self.right, reach), self.share(&tp, &fp, reach)]
     }
 
-    /// Of so many intervals that hold together, and both ends.
+    /// Quantile for so many two-sided intervals that hold together.
     fn reach(&self, intervals: usize) -> f64 {
         normal_reach(0.5 * self.plan.tally.failure / intervals as f64)
     }
@@ -382,7 +382,7 @@ impl EvaluationCounts {
         ratio.measured(reach, [0.0, 1.0])
     }
 
-    /// Of all records the part x, the others being y.
+    /// The share x/(x + y) of all records.
     fn part(&self, x: &Sum, y: &Sum, reach: f64) -> Measured {
         let Some(records) = self.known() else {
             return self.share(x, y, reach);
@@ -456,7 +456,7 @@ impl EvaluationCounts {
     }
 }
 
-/// What of this interval can be.
+/// The interval around `value`, cut to `range`.
 fn around(value: f64, off: f64, range: [f64; 2]) -> Measured {
     let ends = [value - off, value + off].map(|end| end.clamp(range[0], range[1]));
     Measured::new(Some(value), ends, range)

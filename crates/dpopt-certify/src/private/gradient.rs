@@ -1,7 +1,6 @@
 //! The norm of the mean gradient at a public point.
 
-use dpopt_oracle::query::RowAverage;
-use dpopt_oracle::{Differentiable, Linear, PrivateMean, Query};
+use dpopt_oracle::{Differentiable, Linear, PrivateMean};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::PublicFacts;
 use serde::Serialize;
@@ -64,8 +63,6 @@ pub struct PrivateGradientNorm {
     pub noise_std: f64,
     /// Where the norm of the mean clipped gradient lies.
     pub interval: Interval,
-    /// Over how much to both sides each record's loss was averaged along its own row; none for gradients of the loss itself.
-    pub reach: Option<f64>,
 }
 
 impl GradientNormPlan {
@@ -113,16 +110,7 @@ impl GradientNormPlan {
         })
     }
 
-    /// Refuses data of another size, shape or adjacency than planned for, and points out of reach.
-    pub(super) fn check_data<L: Differentiable>(
-        &self,
-        mean: &PrivateMean<'_, L>,
-        point: &[f64],
-    ) -> Result<(), PrivateCertificateError> {
-        self.terms.check_data(mean, point)
-    }
-
-    /// What it is planned for, and C.
+    /// The public facts, and C.
     pub(super) fn planned(&self) -> (&PublicFacts, f64) {
         (&self.terms.facts, self.terms.radius.get())
     }
@@ -143,50 +131,9 @@ impl GradientNormPlan {
         point: &[f64],
     ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
         self.terms.check_data(mean, point)?;
-        self.release_over(mean, point, Which::All)
-    }
-
-    /// Of records that were checked to be as many as planned for.
-    pub(super) fn release_over<L: Differentiable>(
-        &self,
-        mean: &mut PrivateMean<'_, L>,
-        point: &[f64],
-        over: Which<'_>,
-    ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
-        let query = Linear::field(point, self.terms.radius);
-        self.release_of(mean, &query, over, None)
-    }
-
-    /// As [`GradientNormPlan::release`], of the loss averaged along each record's own row over `reach` to both sides.
-    ///
-    /// With the interval's confidence its upper end bounds the component-wise Goldstein distance of the point at radius `reach` (times
-    /// 1 + 2^-20, since rows are measured from above), on two conditions: that the clip is **at least L**, the Lipschitz constant of the
-    /// loss (a mean of shortened gradients is none of the loss), and that the **number of records is public** (under add-remove the mean
-    /// is the sum over a declared number, and where more records are there than were declared it is longer, where fewer are, shorter
-    /// than the gradient of the mean loss).
-    ///
-    /// # Errors
-    /// As [`GradientNormPlan::release`]; [`AskError::NotOffered`](dpopt_oracle::AskError::NotOffered) for a loss without rows.
-    pub fn release_averaged<L: Differentiable>(
-        &self,
-        mean: &mut PrivateMean<'_, L>,
-        point: &[f64],
-        reach: ClipNorm,
-    ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
-        self.terms.check_data(mean, point)?;
-        let query = RowAverage::new(Linear::field(point, self.terms.radius), reach);
-        self.release_of(mean, &query, Which::All, Some(reach.get()))
-    }
-
-    fn release_of<L: Differentiable>(
-        &self,
-        mean: &mut PrivateMean<'_, L>,
-        query: &impl Query<L>,
-        over: Which<'_>,
-        reach: Option<f64>,
-    ) -> Result<PrivateGradientNorm, PrivateCertificateError> {
         let clip = self.terms.radius;
-        let found = mean.release_norm(query, over, self.noise_multiplier)?;
+        let query = Linear::field(point, clip);
+        let found = mean.release_norm(&query, Which::All, self.noise_multiplier)?;
         // A query with a positive radius always has a bound.
         let (released, noise_std) = found.map_or((0.0, 0.0), |m| (m.number, m.noise_std));
         let products = if L::EXACT_SUMS {
@@ -204,7 +151,6 @@ impl GradientNormPlan {
                 high: (released + half).clamp(0.0, self.terms.largest()),
                 failure: self.terms.failure,
             },
-            reach,
         })
     }
 }

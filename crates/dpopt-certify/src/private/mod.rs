@@ -9,20 +9,13 @@
 //! radii are right; where they are wrong the privacy stands and the statement is about another function. Both sides of an
 //! interval hold together with the stated probability over the noise, for fixed data.
 
-mod curvature;
 mod gradient;
-mod hold_out;
 mod population;
 mod products;
 #[cfg(test)]
 mod products_tests;
 mod second;
-mod slice;
-#[cfg(test)]
-mod slice_tests;
 mod spectrum;
-#[cfg(test)]
-mod subspace_tests;
 #[cfg(test)]
 mod tests;
 
@@ -33,15 +26,11 @@ use serde::Serialize;
 
 use super::CertificateError;
 
-pub use curvature::{CurvaturePlan, PrivateCurvature};
 pub use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 pub use dpopt_solver::SecondOrderTargets;
 pub use gradient::{GradientNormPlan, PrivateGradientNorm};
-pub use hold_out::{HeldOut, HoldOutPlan, LIBRARY};
-
 pub use population::PopulationGap;
 pub use second::{SecondOrderCertificate, SecondOrderPlan};
-pub use slice::{GoldsteinSlicePlan, SliceCertificate, uniform_gradient_gap};
 pub use spectrum::{LeastEigenvaluePlan, PrivateLeastEigenvalue};
 
 /// A private certificate could not be planned or made.
@@ -98,7 +87,7 @@ pub enum PrivateCertificateError {
     OtherAdjacency {
         /// In the plan.
         planned: Adjacency,
-        /// Of the data.
+        /// Adjacency of the data.
         found: Adjacency,
     },
     /// An episode of products with the Hessian costs more than there is.
@@ -106,7 +95,7 @@ pub enum PrivateCertificateError {
         "to tell curvatures of -{curvature:.4e} by products with the Hessian costs {cost:.4e} of squared mu, and there is {budget:.4e}: more records (now {records}) would help"
     )]
     DearEpisode {
-        /// What the cheapest costs.
+        /// Cost of the cheapest episode.
         cost: f64,
         /// mu^2.
         budget: f64,
@@ -138,7 +127,7 @@ pub enum PrivateCertificateError {
     Hopeless {
         /// The quantity to certify.
         what: &'static str,
-        /// What is added.
+        /// The slack added to the released number.
         added: f64,
         /// The target, or the range of the quantity.
         limit: f64,
@@ -154,9 +143,9 @@ pub enum PrivateCertificateError {
     OfPopulation {
         /// The quantity.
         what: &'static str,
-        /// What is added.
+        /// The slack added to the released number.
         added: f64,
-        /// What every point has.
+        /// Bound that holds at every point.
         limit: f64,
         /// n.
         records: u64,
@@ -170,28 +159,18 @@ pub enum PrivateCertificateError {
         what: &'static str,
         /// The target.
         target: f64,
-        /// What public facts tell of every point.
+        /// Bound that holds at every point.
         limit: f64,
     },
     /// The records are no fresh sample of the population that a claim is about.
     #[error(transparent)]
     NoSample(#[from] NoSample),
-    /// There are no whole points.
-    #[error(
-        "{numbers} numbers are no points of {dim} coordinates; a window has its points if it was asked to keep them and they fit"
-    )]
-    NoPoints {
-        /// Numbers that were given.
-        numbers: usize,
-        /// Coordinates of a point.
-        dim: usize,
-    },
     /// Its plan is for the noise of one process.
     #[error(
         "releases have {factor} times the noise that was planned for: not all of the parties are counted on"
     )]
     MoreNoise {
-        /// Of the standard deviation.
+        /// Factor of the standard deviation.
         factor: f64,
     },
     /// Gradients at a point that is not finite count as zero, and would look like those of a stationary one.
@@ -282,17 +261,6 @@ impl Terms {
         resolution: f64,
     ) -> Result<Self, PrivateCertificateError> {
         facts.check()?;
-        Self::of(facts, mu, radius, failure, resolution)
-    }
-
-    /// From facts that are checked.
-    fn of(
-        facts: &PublicFacts,
-        mu: Mu,
-        radius: ClipNorm,
-        failure: f64,
-        resolution: f64,
-    ) -> Result<Self, PrivateCertificateError> {
         PrivateCertificateError::fraction("failure", failure)?;
         // NaN must be refused, and no resolution may be asked for.
         if !(resolution > 0.0) {
@@ -356,15 +324,6 @@ impl Terms {
         point: &[f64],
     ) -> Result<(), PrivateCertificateError> {
         near(point)?;
-        self.check_shape(mean)?;
-        equal("records", self.facts.records, mean.data().public_records())
-    }
-
-    /// Refuses data of another shape or adjacency.
-    fn check_shape<L: Loss>(
-        &self,
-        mean: &PrivateMean<'_, L>,
-    ) -> Result<(), PrivateCertificateError> {
         let (planned, found) = (self.facts.adjacency, mean.data().adjacency());
         if planned != found {
             return Err(PrivateCertificateError::OtherAdjacency { planned, found });
@@ -373,7 +332,8 @@ impl Terms {
         if factor > 1.0 {
             return Err(PrivateCertificateError::MoreNoise { factor });
         }
-        equal("parameters", self.facts.dim as u64, mean.dim() as u64)
+        equal("parameters", self.facts.dim as u64, mean.dim() as u64)?;
+        equal("records", self.facts.records, mean.data().public_records())
     }
 
     /// [`PublicFacts::rounding`] of a mean of `dim` coordinates.

@@ -26,9 +26,9 @@ const NETS: u32 = 240;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PopulationGap {
-    /// Of gradients.
+    /// Gap of gradients.
     pub gradient: f64,
-    /// Of Hessians, in operator norm.
+    /// Gap of Hessians, in operator norm.
     pub curvature: f64,
     /// R.
     pub radius: f64,
@@ -105,7 +105,8 @@ impl PopulationGap {
         })
     }
 
-    /// What a certificate of the mean over the records says of the population. The probabilities of failure add up.
+    /// Targets for the population from a certificate of the mean over the records. The probabilities
+    /// of failure add up.
     #[must_use]
     pub fn added_to(&self, of_records: SecondOrderTargets) -> SecondOrderTargets {
         SecondOrderTargets {

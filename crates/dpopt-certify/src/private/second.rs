@@ -1,6 +1,5 @@
 //! A second-order certificate: a gradient norm and a least eigenvalue under one budget.
 
-use dpopt_oracle::query::Subspace;
 use dpopt_oracle::{Convexity, Offers, Oracle as _, PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, Spend, Which};
 use dpopt_solver::{
@@ -10,10 +9,9 @@ use dpopt_solver::{
 use serde::Serialize;
 
 use super::products::{self, WithProducts};
-use super::spectrum::{check_columns, slack};
 use super::{
     GradientNormPlan, Interval, LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM,
-    PrivateCertificateError, equal, two_sided,
+    PrivateCertificateError, two_sided,
 };
 
 /// A plan to certify that a public point is second-order stationary: ||grad F(w)|| <= alpha and lambda_min(hess F(w)) >= -lambda.
@@ -68,8 +66,6 @@ pub struct SecondOrderPlan {
     gradient: GradientNormPlan,
     curvature: Curvature,
     failure: f64,
-    /// k.
-    subspace: Option<usize>,
 }
 
 /// How curvature is told.
@@ -83,7 +79,7 @@ enum Curvature {
     },
 }
 
-/// What a [`SecondOrderPlan`] found.
+/// The outcome of a [`SecondOrderPlan`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SecondOrderCertificate {
@@ -101,8 +97,6 @@ pub struct SecondOrderCertificate {
     pub failure: f64,
     /// Where the gradient norm lies.
     pub gradient: Interval,
-    /// k, where the least eigenvalue is that on a public subspace of so many dimensions **only**: outside of it the Hessian may be anything.
-    pub subspace: Option<usize>,
     /// Where the least eigenvalue lies; none where nothing was spent on it: the gradient norm was not certified, or products would be
     /// clipped. An upper end below zero proves that the point is no local minimum. Of an episode under add-remove an end is infinite where it
     /// is not lambda: more records than were declared may be there, and then an exit proves nothing. Of a convex loss it is not below 0.
@@ -172,7 +166,7 @@ impl SecondOrderPlan {
             check(facts, frobenius, targets)?;
             return Self::with_episode(facts, mu, failure, targets);
         }
-        Self::of(facts, (frobenius, None), mu, (failure, true), targets)
+        Self::of(facts, frobenius, mu, (failure, true), targets)
     }
 
     /// As [`SecondOrderPlan::new`], with a whole Hessian whatever an episode costs: for what the least eigenvalue *is*, and not for a target. An
@@ -187,61 +181,21 @@ impl SecondOrderPlan {
         failure: f64,
         targets: SecondOrderTargets,
     ) -> Result<Self, PrivateCertificateError> {
-        Self::of(facts, (frobenius, None), mu, (failure, false), targets)
-    }
-
-    /// A plan for the least eigenvalue on a public subspace of `columns` dimensions, and on nothing else: min <v, hess F(w) v> over its unit
-    /// vectors v is at least -lambda. The gradient norm is that of all coordinates.
-    ///
-    /// # Formula
-    /// As [`SecondOrderPlan::new`] with V^T hess f V in the place of Hessians, clipped to min(C_F, sqrt(k) L1), and k in that of d: the
-    /// dimension of the whole is not limited.
-    ///
-    /// # Privacy
-    /// As there. The columns have to be public: a function of releases and public values.
-    ///
-    /// # Errors
-    /// As [`SecondOrderPlan::new`]; [`PrivateCertificateError::OutOfRange`] for no columns, and for more than d.
-    pub fn in_subspace(
-        facts: &PublicFacts,
-        frobenius: ClipNorm,
-        mu: Mu,
-        failure: f64,
-        targets: SecondOrderTargets,
-        columns: usize,
-    ) -> Result<Self, PrivateCertificateError> {
-        Self::of(
-            facts,
-            (frobenius, Some(columns)),
-            mu,
-            (failure, false),
-            targets,
-        )
+        Self::of(facts, frobenius, mu, (failure, false), targets)
     }
 
     fn of(
         facts: &PublicFacts,
-        (frobenius, columns): (ClipNorm, Option<usize>),
+        frobenius: ClipNorm,
         mu: Mu,
         (failure, allow_episode): (f64, bool),
         targets: SecondOrderTargets,
     ) -> Result<Self, PrivateCertificateError> {
         check(facts, frobenius, targets)?;
         let clip = ClipNorm::new(facts.lipschitz).map_err(PlanError::from)?;
-        let size = columns.unwrap_or(facts.dim);
-        let radius = match columns {
-            None => frobenius,
-            Some(columns) => {
-                check_columns(facts, columns)?;
-                let most = (columns as f64).sqrt() * facts.smoothness;
-                let radius = frobenius.get().min(most) * (1.0 + slack(columns));
-                ClipNorm::new(radius).map_err(PlanError::from)?
-            }
-        };
-        let (first, second) = split(facts, (radius, size), mu, failure, targets)?;
+        let (first, second) = split(facts, frobenius, mu, failure, targets)?;
         // Up to there a whole Hessian is cheaper: sqrt 2 C_F/(L1 (1 - theta)) against 20 and more.
-        if columns.is_none()
-            && frobenius.get() > 4.0 * facts.smoothness
+        if frobenius.get() > 4.0 * facts.smoothness
             && allow_episode
             && let Ok((_, cost)) = products::cheapest(facts, mu, failure, targets.curvature)
         {
@@ -256,12 +210,7 @@ impl SecondOrderPlan {
         }
         // An end that is not read may be far off: the widths are checked for the other ones.
         let gradient = GradientNormPlan::at_any_width(facts, first, clip, failure)?;
-        let curvature = match columns {
-            None => LeastEigenvaluePlan::at_any_width(facts, second, radius, failure)?,
-            Some(columns) => {
-                LeastEigenvaluePlan::in_subspace(facts, second, radius, failure, columns)?
-            }
-        };
+        let curvature = LeastEigenvaluePlan::at_any_width(facts, second, frobenius, failure)?;
         let ends = [
             ("the gradient norm", 0.5 * gradient.width, targets.gradient),
             ("the least eigenvalue", curvature.below, targets.curvature),
@@ -274,7 +223,6 @@ impl SecondOrderPlan {
             gradient,
             curvature: Curvature::Whole(curvature),
             failure,
-            subspace: columns,
         })
     }
 
@@ -309,7 +257,6 @@ impl SecondOrderPlan {
             gradient,
             curvature,
             failure,
-            subspace: None,
         })
     }
 
@@ -322,33 +269,14 @@ impl SecondOrderPlan {
         }
     }
 
-    /// Before anything is released.
-    fn check_subspace(&self, subspace: Option<&Subspace>) -> Result<(), PrivateCertificateError> {
-        let (planned, found) = (self.subspace, subspace.map(Subspace::count));
-        let count = |of: Option<usize>| of.unwrap_or(0) as u64;
-        equal("columns of a subspace", count(planned), count(found))?;
-        match &self.curvature {
-            Curvature::Whole(plan) => plan.check_subspace(subspace),
-            Curvature::Episode { .. } => Ok(()),
-        }
-    }
-
     /// alpha and lambda.
     #[must_use]
     pub fn targets(&self) -> SecondOrderTargets {
         self.targets
     }
 
-    /// Refuses data of another size, shape or adjacency, and points out of reach.
-    pub(super) fn check_data<L: TwiceDifferentiable>(
-        &self,
-        mean: &PrivateMean<'_, L>,
-        point: &[f64],
-    ) -> Result<(), PrivateCertificateError> {
-        self.gradient.check_data(mean, point)
-    }
-
-    /// What is added to the released gradient norm, and taken from the released eigenvalue (lambda, for an episode that stays).
+    /// Margin added to the released gradient norm, and taken from the released eigenvalue (lambda for
+    /// an episode that stays).
     #[must_use]
     pub fn margins(&self) -> SecondOrderTargets {
         SecondOrderTargets {
@@ -370,7 +298,7 @@ impl SecondOrderPlan {
     }
 
     /// All releases, at their dearest.
-    pub(super) fn event(&self) -> Event {
+    fn event(&self) -> Event {
         let second = match &self.curvature {
             Curvature::Whole(plan) => Event::gaussian(plan.noise_multiplier),
             Curvature::Episode {
@@ -396,34 +324,7 @@ impl SecondOrderPlan {
         mean: &mut PrivateMean<'_, L>,
         point: &[f64],
     ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
-        self.check_subspace(None)?;
-        self.gradient.check_data(mean, point)?;
-        self.release_over(mean, (point, None), Which::All)
-    }
-
-    /// As [`SecondOrderPlan::release`], of a plan for a subspace. A direction that is found is one of R^d.
-    ///
-    /// # Errors
-    /// As there; [`PrivateCertificateError::OtherData`] for a subspace of another size than was planned for.
-    pub fn release_on<L: TwiceDifferentiable>(
-        &self,
-        mean: &mut PrivateMean<'_, L>,
-        point: &[f64],
-        subspace: &Subspace,
-    ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
-        self.check_subspace(Some(subspace))?;
-        self.gradient.check_data(mean, point)?;
-        self.release_over(mean, (point, Some(subspace)), Which::All)
-    }
-
-    /// Of records that were checked to be as many as planned for.
-    fn release_over<L: TwiceDifferentiable>(
-        &self,
-        mean: &mut PrivateMean<'_, L>,
-        (point, subspace): (&[f64], Option<&Subspace>),
-        over: Which<'_>,
-    ) -> Result<SecondOrderCertificate, PrivateCertificateError> {
-        let gradient = self.gradient.release_over(mean, point, over)?.interval;
+        let gradient = self.gradient.release(mean, point)?.interval;
         let covered = self.covered(mean, point);
         // Clipped products are those of no matrix: nothing is asked, and nothing is known.
         let of_no_hessian =
@@ -435,12 +336,11 @@ impl SecondOrderPlan {
             targets: self.targets,
             failure: self.failure,
             gradient,
-            subspace: self.subspace,
             curvature: None,
             direction: None,
         };
         if gradient.high <= self.targets.gradient && !of_no_hessian {
-            let (mut interval, direction) = self.curvature_over(mean, (point, subspace), over)?;
+            let (mut interval, direction) = self.curvature_over(mean, point)?;
             // So is a mean of Hessians that were shortened, or a multiple of it.
             if mean.constants_at(point).convexity == Convexity::Convex {
                 interval.low = interval.low.max(0.0);
@@ -463,18 +363,16 @@ impl SecondOrderPlan {
         let mut known = mean.facts().with_all_constants(&mean.constants_at(point));
         let (smoothness, frobenius) = match &self.curvature {
             Curvature::Whole(plan) => {
-                let (frobenius, columns) = plan.planned();
-                // In k columns no Hessian is longer than sqrt(k) L1.
-                let most = (columns as f64).sqrt() * known.smoothness;
+                let most = (facts.dim as f64).sqrt() * known.smoothness;
                 known.hessian_frobenius = known.hessian_frobenius.map(|told| told.min(most));
-                (f64::INFINITY, frobenius)
+                (f64::INFINITY, plan.clip())
             }
             Curvature::Episode { episode, .. } => (episode.terms.smoothness, f64::INFINITY),
         };
         let premises = Premises {
             records: facts.records,
             adjacency: facts.adjacency,
-            // Of the sum over the declared number.
+            // The claim is about the sum over the declared number.
             counted: false,
             unread: false,
             unregularized: true,
@@ -492,12 +390,11 @@ impl SecondOrderPlan {
     fn curvature_over<L: TwiceDifferentiable>(
         &self,
         mean: &mut PrivateMean<'_, L>,
-        (point, subspace): (&[f64], Option<&Subspace>),
-        over: Which<'_>,
+        point: &[f64],
     ) -> Result<(Interval, Option<Vec<f64>>), PrivateCertificateError> {
         let (episode, adjacency, records) = match &self.curvature {
             Curvature::Whole(plan) => {
-                let found = plan.release_over(mean, (point, subspace), over)?;
+                let found = plan.release(mean, point)?;
                 return Ok((found.interval, Some(found.direction)));
             }
             Curvature::Episode {
@@ -506,12 +403,8 @@ impl SecondOrderPlan {
                 records,
             } => (episode, *adjacency, *records as f64),
         };
-        // A slice has a share, whose releases are fixed.
-        let radii = match over {
-            Which::All => Radii::Realised,
-            _ => Radii::Full,
-        };
-        let ran = episode.run(&mut WithProducts(mean), point, over, (records, radii))?;
+        let terms = (records, Radii::Realised);
+        let ran = episode.run(&mut WithProducts(mean), point, Which::All, terms)?;
         // Where more records may be there than were declared, no M bounds H, and an exit tells nothing: (b) needs that, (a) does not.
         let (widest, bend) = match adjacency.record_count_is_public() {
             true => (episode.terms.smoothness, -episode.bend),
@@ -534,14 +427,14 @@ impl SecondOrderPlan {
 /// mu_1 and mu_2.
 fn split(
     facts: &PublicFacts,
-    (frobenius, columns): (ClipNorm, usize),
+    frobenius: ClipNorm,
     mu: Mu,
     failure: f64,
     targets: SecondOrderTargets,
 ) -> Result<(Mu, Mu), PrivateCertificateError> {
     PrivateCertificateError::fraction("failure", failure)?;
     let quantile = two_sided(failure);
-    let operator = quantile + (2.0 * columns as f64).sqrt();
+    let operator = quantile + (2.0 * facts.dim as f64).sqrt();
     let x = (quantile * facts.lipschitz / targets.gradient)
         .cbrt()
         .powi(2);

@@ -1,15 +1,13 @@
 //! The least eigenvalue of the mean Hessian, from one noisy Hessian.
 
 use dpopt_linalg::{norm, symmetric_spectrum};
-use dpopt_oracle::query::{
-    HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, Subspace, SubspaceHessian, unpack_symmetric,
-};
+use dpopt_oracle::query::{HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
 use dpopt_oracle::{PrivateMean, TwiceDifferentiable};
 use dpopt_privacy::{ClipNorm, Event, Mu, NoiseMultiplier, Spend, Which};
 use dpopt_solver::PublicFacts;
 use serde::Serialize;
 
-use super::{Interval, PrivateCertificateError, Terms, equal, two_sided};
+use super::{Interval, PrivateCertificateError, Terms, two_sided};
 use crate::CertificateError;
 
 /// A plan to release the mean Hessian once, with symmetric Gaussian noise, and to state where its
@@ -44,8 +42,6 @@ pub struct LeastEigenvaluePlan {
     pub below: f64,
     /// How far the upper end is above it.
     pub above: f64,
-    /// Of the matrix: d, or k on a subspace.
-    columns: usize,
     terms: Terms,
 }
 
@@ -77,7 +73,7 @@ impl LeastEigenvaluePlan {
         failure: f64,
         resolution: f64,
     ) -> Result<Self, PrivateCertificateError> {
-        let plan = Self::of(Terms::new(facts, mu, clip, failure, resolution)?, facts.dim)?;
+        let plan = Self::of(Terms::new(facts, mu, clip, failure, resolution)?)?;
         let (width, range) = (plan.below + plan.above, 2.0 * clip.get());
         plan.terms
             .check_width("the least eigenvalue", width, range)?;
@@ -91,34 +87,11 @@ impl LeastEigenvaluePlan {
         clip: ClipNorm,
         failure: f64,
     ) -> Result<Self, PrivateCertificateError> {
-        Self::of(
-            Terms::new(facts, mu, clip, failure, f64::INFINITY)?,
-            facts.dim,
-        )
+        Self::of(Terms::new(facts, mu, clip, failure, f64::INFINITY)?)
     }
 
-    /// A plan for the matrix on a subspace of `columns` dimensions, of which one end is read. An eigenvalue of the matrix is one of the
-    /// subspace up to what [`Subspace::TOLERANCE`] allows: with V = Q P, Q orthonormal, ||P - I|| <= t = k times that, so that
-    /// ||V^T H V - Q^T H Q|| <= (2 t + t^2) ||H||.
-    pub(super) fn in_subspace(
-        facts: &PublicFacts,
-        mu: Mu,
-        clip: ClipNorm,
-        failure: f64,
-        columns: usize,
-    ) -> Result<Self, PrivateCertificateError> {
-        check_columns(facts, columns)?;
-        let terms = Terms::new(facts, mu, clip, failure, f64::INFINITY)?;
-        let mut plan = Self::of(terms, columns)?;
-        let products = 8.0 * facts.dim as f64 * columns as f64 * f64::EPSILON;
-        let turned = (slack(columns) + products) * clip.get();
-        plan.below += turned;
-        plan.above += turned;
-        Ok(plan)
-    }
-
-    fn of(terms: Terms, dim: usize) -> Result<Self, PrivateCertificateError> {
-        let failure = terms.failure;
+    fn of(terms: Terms) -> Result<Self, PrivateCertificateError> {
+        let (failure, dim) = (terms.failure, terms.facts.dim);
         if dim > MAX_PRIVATE_HESSIAN_DIM {
             return Err(PrivateCertificateError::TooManyDimensions {
                 dim,
@@ -139,14 +112,13 @@ impl LeastEigenvaluePlan {
             noise_std,
             below,
             above,
-            columns: dim,
             terms,
         })
     }
 
-    /// What Hessians are clipped to in Frobenius norm, and k.
-    pub(super) fn planned(&self) -> (f64, usize) {
-        (self.terms.radius.get(), self.columns)
+    /// C, the clip radius of Hessians in Frobenius norm.
+    pub(super) fn clip(&self) -> f64 {
+        self.terms.radius.get()
     }
 
     /// Its cost.
@@ -166,42 +138,9 @@ impl LeastEigenvaluePlan {
         point: &[f64],
     ) -> Result<PrivateLeastEigenvalue, PrivateCertificateError> {
         self.terms.check_data(mean, point)?;
-        self.release_over(mean, (point, None), Which::All)
-    }
-
-    /// Refuses a subspace where none was planned for, one of another size, and none where one was.
-    pub(super) fn check_subspace(
-        &self,
-        subspace: Option<&Subspace>,
-    ) -> Result<(), PrivateCertificateError> {
-        let dim = self.terms.facts.dim;
-        let found = subspace.map_or(dim, Subspace::count);
-        equal("columns of the Hessian", self.columns as u64, found as u64)?;
-        let of = subspace.map_or(dim, Subspace::dim);
-        equal("coordinates of a column", dim as u64, of as u64)
-    }
-
-    /// Of records that were checked to be as many as planned for, on all of R^d or on a subspace.
-    pub(super) fn release_over<L: TwiceDifferentiable>(
-        &self,
-        mean: &mut PrivateMean<'_, L>,
-        (point, subspace): (&[f64], Option<&Subspace>),
-        over: Which<'_>,
-    ) -> Result<PrivateLeastEigenvalue, PrivateCertificateError> {
-        self.check_subspace(subspace)?;
-        let (dim, radius) = (self.columns, self.terms.radius);
-        let noise = self.noise_multiplier;
-        let found = match subspace {
-            None => mean.release(&HessianMatrix { point, radius }, over, noise)?,
-            Some(subspace) => {
-                let query = SubspaceHessian {
-                    point,
-                    subspace,
-                    radius,
-                };
-                mean.release(&query, over, noise)?
-            }
-        };
+        let (dim, radius) = (self.terms.facts.dim, self.terms.radius);
+        let query = HessianMatrix { point, radius };
+        let found = mean.release(&query, Which::All, self.noise_multiplier)?;
         let packed = found.map_or_else(Vec::new, |m| m.mean);
         let matrix = unpack_symmetric(dim, &packed)
             .ok_or(CertificateError::NotFinite("released Hessian"))?;
@@ -212,10 +151,7 @@ impl LeastEigenvaluePlan {
         let limit = self.terms.largest();
         Ok(PrivateLeastEigenvalue {
             released,
-            direction: match subspace {
-                None => spectrum.least_direction,
-                Some(subspace) => subspace.lift(&spectrum.least_direction),
-            },
+            direction: spectrum.least_direction,
             noise_std: self.noise_std,
             interval: Interval {
                 low: (released - self.below - rounding).clamp(-limit, limit),
@@ -224,22 +160,4 @@ impl LeastEigenvaluePlan {
             },
         })
     }
-}
-
-/// How much longer than Q^T H Q, relative to H, V^T H V may be, and how far off.
-pub(super) fn slack(columns: usize) -> f64 {
-    let turned = columns as f64 * Subspace::TOLERANCE;
-    turned * (2.0 + turned) * (1.0 + 1e-9)
-}
-
-/// Refuses subspaces of no dimension, and of more than there are.
-pub(super) fn check_columns(
-    facts: &PublicFacts,
-    columns: usize,
-) -> Result<(), PrivateCertificateError> {
-    if columns == 0 || columns > facts.dim {
-        let (name, value) = ("the number of columns", columns as f64);
-        return Err(PrivateCertificateError::OutOfRange { name, value });
-    }
-    Ok(())
 }

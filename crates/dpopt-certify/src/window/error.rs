@@ -37,7 +37,7 @@ pub enum WindowError {
     Kind {
         /// The step.
         step: u64,
-        /// What it was.
+        /// Its kind.
         kind: ReleaseKind,
     },
     /// A release had other noise than was planned for.

@@ -7,8 +7,6 @@ mod stated;
 mod tests;
 mod watch;
 
-pub(crate) use plan::noise_slack;
-
 pub use error::WindowError;
 pub use plan::{WindowPlan, WindowTerms};
 pub use stated::{WindowCertificate, WindowSlack, WindowSubject};

@@ -1,4 +1,4 @@
-//! What is fixed before the run: the windows, and what is added to the length of their means.
+//! A plan of windows, fixed before the run: their lengths, and the slack of their means.
 
 use dpopt_oracle::{NoSample, Offers, OracleFacts};
 use dpopt_privacy::Adjacency;
@@ -7,13 +7,13 @@ use dpopt_solver::{Access, Covered, Known, Plan, Premises, Withheld};
 use super::error::WindowError;
 use super::stated::{WindowSlack, WindowSubject};
 
-/// What is added to the length of a mean, as a share of the longest contribution, at which a plan without blocks gets its
+/// Slack of a mean, as a share of the longest contribution, at which a plan without blocks gets its
 /// windows. Longer windows are more exact and wider. A tuned constant.
 const SHARE: f64 = 0.02;
 /// By how much deviations may differ and count as one, and what that costs.
 const SAME: f64 = 1e-6;
 
-/// What windows are counted and certified by. All of it is public.
+/// Terms by which windows are counted and certified. All of them are public.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowTerms {
     /// T: releases of the plan.
@@ -101,7 +101,7 @@ impl WindowTerms {
     /// With the least power of two as window at which what is added is a fiftieth of the longest contribution, or all releases
     /// where even that is too few.
     #[must_use]
-    pub fn with_suited_window(self) -> Self {
+    pub(super) fn with_suited_window(self) -> Self {
         let with = |window| Self { window, ..self };
         let suits = |terms: &Self| {
             WindowPlan::new(*terms).is_ok_and(|plan| plan.slack.total() <= SHARE * terms.reach())
@@ -200,7 +200,7 @@ impl WindowPlan {
         Self::new(WindowTerms::of(plan, failure)?)
     }
 
-    /// What they were made from.
+    /// The terms of the plan.
     #[must_use]
     pub fn terms(&self) -> &WindowTerms {
         &self.terms
@@ -212,13 +212,13 @@ impl WindowPlan {
         self.terms.releases / self.terms.window
     }
 
-    /// What is added to the length of a window's mean: the same for all windows.
+    /// Slack added to the length of a window's mean: the same for all windows.
     #[must_use]
     pub fn slack(&self) -> WindowSlack {
         self.slack
     }
 
-    /// What is certified, of a loss with the constants that were planned for.
+    /// Subject of the certificate, for a loss with the constants that were planned for.
     #[must_use]
     pub fn subject(&self) -> WindowSubject {
         WindowSubject::of(&self.as_planned(), self.terms.differentiable)
@@ -280,7 +280,7 @@ impl WindowPlan {
 }
 
 /// sigma (sqrt d + sqrt(2 ln(J/zeta)))/sqrt W: the sum of W noises is exactly Gaussian, whatever the walk does with them.
-pub(crate) fn noise_slack(sigma: f64, root_dim: f64, window: f64, windows: f64, zeta: f64) -> f64 {
+pub(super) fn noise_slack(sigma: f64, root_dim: f64, window: f64, windows: f64, zeta: f64) -> f64 {
     sigma * (root_dim + (2.0 * (windows / zeta).ln()).sqrt()) / window.sqrt()
 }
 

@@ -1,4 +1,4 @@
-//! What a window certifies.
+//! The certificate of a window.
 
 use dpopt_linalg::distance;
 use dpopt_solver::{Covered, Withheld};
@@ -17,7 +17,7 @@ pub struct WindowCertificate {
     pub value: f64,
     /// Length of the mean of the window's releases.
     pub released: f64,
-    /// What is added to it.
+    /// The slack added to it.
     #[serde(flatten)]
     pub slack: WindowSlack,
     /// No point of the window is farther from their mean.
@@ -32,16 +32,13 @@ pub struct WindowCertificate {
     pub windows: u64,
     /// With at least this probability.
     pub probability: f64,
-    /// What the value is of.
+    /// Subject of the value.
     pub of: WindowSubject,
     /// Whether gradients are those of the population that the records were drawn from, and not those of these records.
     pub population: bool,
     /// The mean of the window's points.
     #[serde(skip)]
     pub point: Vec<f64>,
-    /// The window's points, one after another, where they were to be kept and fit in memory; empty otherwise.
-    #[serde(skip)]
-    pub points: Vec<f64>,
 }
 
 impl WindowCertificate {
@@ -57,7 +54,7 @@ impl WindowCertificate {
     }
 }
 
-/// What is added to the length of the mean of a window's releases.
+/// Slack added to the length of the mean of a window's releases.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WindowSlack {
     /// For the noise.
@@ -76,7 +73,7 @@ impl WindowSlack {
     }
 }
 
-/// Of what a mean over a window is an element.
+/// The set that a mean over a window belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WindowSubject {

@@ -35,25 +35,6 @@ impl<'a> ReleasedWindow<'a> {
         }
     }
 
-    /// The same, keeping at most so many numbers for exact radii.
-    #[must_use]
-    pub fn storing_at_most(self, numbers: usize) -> Self {
-        Self {
-            windows: Windows {
-                keeps_points: self.windows.keeps_points,
-                ..Windows::new(self.windows.plan, numbers)
-            },
-            ..self
-        }
-    }
-
-    /// The same, with [`WindowCertificate::points`]: what [`crate::GoldsteinSlicePlan`] takes.
-    #[must_use]
-    pub fn keeping_points(mut self) -> Self {
-        self.windows.keeps_points = true;
-        self
-    }
-
     /// The certificate of the window with the least value.
     ///
     /// # Errors
@@ -78,7 +59,7 @@ impl Observer for ReleasedWindow<'_> {
     }
 }
 
-/// What of a release counts here.
+/// The parts of a release that a window uses.
 pub(super) struct Seen<'a> {
     pub(super) step: u64,
     pub(super) steps: u64,
@@ -93,20 +74,19 @@ pub(super) struct Windows {
     pub(super) plan: WindowPlan,
     /// The step that is due.
     due: u64,
-    /// Of the window that is under way: releases, their sum, that of their lengths, and that of their points.
+    /// The current window: number of releases, their sum, the sum of their lengths, that of their points.
     len: u64,
     releases: Vec<f64>,
     lengths: f64,
     points: Vec<f64>,
     reach: Reach,
-    pub(super) keeps_points: bool,
     /// Whether the releases so far were of gradients of the loss.
     covered: Result<Covered, Withheld>,
     best: Option<WindowCertificate>,
     refused: Option<WindowError>,
 }
 
-/// What tells how far the points of a window are from their mean.
+/// Tracks how far the points of a window are from their mean.
 enum Reach {
     /// All of them, one after another.
     Points(Vec<f64>),
@@ -167,7 +147,6 @@ impl Windows {
                     farthest: 0.0,
                 }
             },
-            keeps_points: false,
             covered,
             best: None,
             refused: None,
@@ -258,7 +237,7 @@ impl Windows {
         let terms = self.plan.terms();
         let (count, dim) = (self.len as f64, terms.dim as f64);
         let released = norm(&self.releases) / count;
-        // What the sums and the norm may be off by.
+        // Rounding of the sums and of the norm.
         let computed =
             f64::EPSILON * ((count + 4.0) * (self.lengths / count) + (dim + 8.0) * released);
         let mut slack = self.plan.slack();
@@ -281,10 +260,6 @@ impl Windows {
                 of: WindowSubject::of(&self.covered, terms.differentiable),
                 population: self.plan.of_population(),
                 point,
-                points: match &self.reach {
-                    Reach::Points(points) if self.keeps_points => points.clone(),
-                    _ => Vec::new(),
-                },
             });
         }
         self.releases.fill(0.0);

@@ -103,7 +103,7 @@ impl<R: Records> PrivateData<R> {
         }
     }
 
-    /// What of the places of a release is here.
+    /// The places of a release that this rank has.
     pub(crate) fn here_of<'p>(&self, places: Places<'p>) -> Here<'p> {
         match &self.shard {
             Some(shard) => shard.own.here(places),

@@ -124,7 +124,7 @@ impl<'a, S: Blocks> Queue<'a, S> {
     }
 }
 
-/// What one thread computes, until the queue is empty.
+/// The work of one thread, until the queue is empty.
 fn work<S: Blocks>(
     source: &S,
     face: &Examples,

@@ -1,4 +1,4 @@
-//! What a pass needs of a file: blocks of rows, read into buffers.
+//! Blocks of rows of a file, read into buffers for a pass.
 
 use std::io;
 use std::ops::Range;

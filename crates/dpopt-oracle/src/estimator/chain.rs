@@ -10,7 +10,7 @@ use crate::error::{AskError, EstimatorError};
 use crate::oracle::{Mean, Oracle};
 use crate::query::{ChainProduct, HessianLink};
 
-/// What a [`HessianChain`] does: all of it from a plan.
+/// Settings of a [`HessianChain`], all from a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChainSettings {
     /// M: products with an anchor's Hessians are clipped to M ||v||.

@@ -92,7 +92,7 @@ pub enum StepKind {
 pub struct Tracked<'a> {
     /// The estimate at the point that was asked for.
     pub estimate: Estimate<'a>,
-    /// What was released for it.
+    /// The release behind it.
     pub kind: StepKind,
 }
 

@@ -30,7 +30,7 @@ impl PeriodAnchor {
     }
 }
 
-/// What a [`PrefixRecursive`] estimate does: all of it from a plan.
+/// Settings of a [`PrefixRecursive`] estimate, all from a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PrefixSettings {
     /// Clip radius C of the field.

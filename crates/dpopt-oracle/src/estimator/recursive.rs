@@ -10,7 +10,7 @@ use super::running::Running;
 use crate::error::{AskError, EstimatorError};
 use crate::oracle::Oracle;
 
-/// What a [`Recursive`] estimate does: all of it from a plan.
+/// Settings of a [`Recursive`] estimate, all from a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RecursiveSettings {
     /// Clip radius C of the field.

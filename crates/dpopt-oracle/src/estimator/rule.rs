@@ -47,7 +47,10 @@ impl Refresh {
     /// When the drift reaches its limit.
     #[must_use]
     pub fn on(drift: Drift) -> Self {
-        Self::default().or_on(drift)
+        Self {
+            drift: Some(drift),
+            ..Self::default()
+        }
     }
 
     /// Every `steps` estimates as well.
@@ -55,15 +58,6 @@ impl Refresh {
     pub fn or_every(self, steps: u64) -> Self {
         Self {
             every: Some(steps),
-            ..self
-        }
-    }
-
-    /// When the drift reaches its limit as well.
-    #[must_use]
-    pub fn or_on(self, drift: Drift) -> Self {
-        Self {
-            drift: Some(drift),
             ..self
         }
     }
@@ -80,7 +74,7 @@ impl Refresh {
     }
 }
 
-/// What happened since the last anchor.
+/// Counts and path since the last anchor.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Meter {
     /// Estimates since the last anchor, it included; 0 before the first.

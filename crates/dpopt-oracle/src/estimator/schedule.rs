@@ -1,4 +1,4 @@
-//! What a schedule of releases will cost, for planners.
+//! The cost of a schedule of releases, for planners.
 
 use std::collections::BTreeMap;
 
@@ -47,14 +47,14 @@ pub struct Schedule {
     whole: Vec<(Event, u64)>,
     /// Where the releases of a level stand in `whole`: a plan may have as many levels as it has steps.
     places: BTreeMap<(u64, u64, u64), usize>,
-    /// What one slice may be charged: one of these.
+    /// Possible charges of one slice: one of these.
     shares: Vec<Vec<(Event, u64)>>,
-    /// What the slice of a phase is charged.
+    /// Charges of the slice of a phase.
     held: Vec<(Event, u64)>,
 }
 
 impl Schedule {
-    /// Of no releases, on so many (public) records.
+    /// No releases, on so many (public) records.
     pub fn new(records: u64) -> Self {
         Self {
             records,
@@ -195,7 +195,7 @@ impl Schedule {
         apart.periods(settings.variation, &settings.period, periods)
     }
 
-    /// What to reserve.
+    /// The reservation.
     #[must_use]
     pub fn spend(self) -> Spend {
         let repeated = |(event, count): (Event, u64)| match count {

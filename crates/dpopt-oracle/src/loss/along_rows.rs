@@ -1,4 +1,4 @@
-//! What is asked of a loss that is averaged along the rows of its records.
+//! Questions to a loss that is averaged along the rows of its records.
 
 use dpopt_privacy::ClipNorm;
 
@@ -13,7 +13,7 @@ pub struct AlongRows<'a> {
     pub point: &'a [f64],
     /// The way from w' to w, and the weight of a fresh gradient (0 for a change); none for a gradient.
     pub before: Option<(Segment<'a>, Momentum)>,
-    /// What the gradient at each end is clipped to, where there are two.
+    /// Clip radius of the gradient at each end, where there are two.
     pub clip: ClipNorm,
     /// r: over how much to both sides losses are averaged.
     pub reach: f64,

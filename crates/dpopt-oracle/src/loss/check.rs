@@ -2,9 +2,7 @@
 
 use dpopt_linalg::{distance, dot, norm};
 
-use dpopt_privacy::ClipNorm;
-
-use super::{AlongRows, Differentiable, Loss, TwiceDifferentiable};
+use super::{Differentiable, Loss, TwiceDifferentiable};
 use crate::records::Records;
 
 /// A check could not be made.
@@ -201,71 +199,6 @@ pub fn check_hessian_vector<L: TwiceDifferentiable>(
                     found.asymmetric = (i, l, k);
                 }
             }
-        }
-    }
-    Ok(found)
-}
-
-/// How averages along rows compare with values.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct RowAverageCheck {
-    /// Largest of |g - q|/(1 + |g| + |q|) over records.
-    pub worst: f64,
-    /// Record of the worst.
-    pub record: usize,
-    /// Records whose average is not finite, as that of a loss that has not overridden
-    /// [`Differentiable::row_average`]; their contribution would be 0.
-    pub not_finite: Vec<usize>,
-}
-
-/// Compares the averages along rows over `reach` to both sides with q = (f(w + r e) - f(w - r e))/(2 r), e the direction of the average
-/// found or, where that is zero, of the gradient: g is the component along e.
-///
-/// **Not private**: names records.
-///
-/// # Shapes
-/// `point`: d.
-///
-/// # Errors
-/// [`CheckError`].
-pub fn check_row_averages<L: Differentiable>(
-    loss: &L,
-    records: &L::Records,
-    point: &[f64],
-    reach: ClipNorm,
-) -> Result<RowAverageCheck, CheckError> {
-    check_shapes(loss, records, std::slice::from_ref(&point))?;
-    let mut found = RowAverageCheck {
-        worst: 0.0,
-        record: 0,
-        not_finite: Vec::new(),
-    };
-    let asked = AlongRows::new(point, None, reach, reach.get());
-    for i in 0..records.len() {
-        let record = records.record(i);
-        let (mut average, mut gradient) = (vec![0.0; point.len()], vec![0.0; point.len()]);
-        loss.row_average(record, &asked, &mut average);
-        let length = norm(&average);
-        if !length.is_finite() {
-            found.not_finite.push(i);
-            continue;
-        }
-        loss.gradient(record, point, &mut gradient);
-        let along = if length > 0.0 { &average } else { &gradient };
-        let scale = reach.get() / norm(along);
-        if !scale.is_finite() {
-            continue;
-        }
-        let value = |side: f64| {
-            let end = point.iter().zip(along).map(|(w, x)| w + side * scale * x);
-            loss.value(record, &end.collect::<Vec<f64>>())
-        };
-        let quotient = (value(1.0) - value(-1.0)) / (2.0 * reach.get());
-        let error = (length - quotient).abs() / (1.0 + length + quotient.abs());
-        if !(error <= found.worst) {
-            found.worst = if error.is_nan() { f64::INFINITY } else { error };
-            found.record = i;
         }
     }
     Ok(found)

@@ -30,7 +30,7 @@ use crate::records::{Example, Examples, Records};
 /// }
 /// ```
 pub trait ConvexSmooth: Differentiable {
-    /// What a guarantee names as the reason.
+    /// The reason that a guarantee names.
     const ARGUMENT: &'static str;
 
     /// Largest distance between a gradient as computed and the promised one, at points of norm at most `reach`.

@@ -47,7 +47,7 @@ fn drop_quietly(payload: Box<dyn std::any::Any + Send>) {
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     GUARDED.with(|guarded| guarded.set(outer));
     if let Err(again) = dropped {
-        // Whoever panics in the destructor of a panic's payload loses that memory.
+        // A panic in the destructor of a panic's payload leaks that memory.
         #[expect(
             clippy::disallowed_methods,
             reason = "dropping it could panic for ever"

@@ -1,4 +1,4 @@
-//! What every loss with passes of its own must do, written once.
+//! Laws of every loss with passes of its own.
 
 use dpopt_linalg::norm;
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, Spend};

@@ -11,8 +11,6 @@
 //! | [`Network`] | [`crate::Examples`] | a scalar loss of a sum of hidden units with fixed output weights |
 //! | [`Softmax`] | [`crate::Examples`], labels 0 to K - 1 | multiclass cross-entropy |
 //! | [`QuadraticLink`] | [`crate::Examples`] | a scalar loss of the squared length of U^T x: phase retrieval, metric learning |
-//! | [`MatrixSensing`] | [`Measurements`] | a scalar loss of <A, U U^T> |
-//! | [`MatrixFactorization`] | [`ObservedEntries`] | a scalar loss of <p_i, q_j> |
 //! | [`Weighted`] | [`crate::Examples`] | any of those of examples, times a public factor of the label |
 //! | [`ClosureLoss`] | any | two closures, or one: values without a gradient |
 //!
@@ -30,7 +28,6 @@ mod laws;
 mod mlp;
 mod network;
 mod outer;
-mod perturbed;
 mod quadratic;
 mod rays;
 mod regularizer;
@@ -39,26 +36,21 @@ mod saddle;
 mod score;
 mod segment;
 mod softmax;
-mod temporal;
 mod traits;
 mod weighted;
 
 pub use along_rows::AlongRows;
 pub use blocks::Blocks;
 pub use check::{
-    CheckError, ConstantsCheck, GradientCheck, HessianCheck, RowAverageCheck, check_constants,
-    check_gradient, check_hessian_vector, check_row_averages,
+    CheckError, ConstantsCheck, GradientCheck, HessianCheck, check_constants, check_gradient,
+    check_hessian_vector,
 };
 pub use closure::ClosureLoss;
 pub use convex_smooth::{ConvexGlm, ConvexSmooth, NotConvexSmooth};
 pub use glm::{Glm, LossNameError, ParameterError, Quantile, Scale};
 pub use mlp::{Activation, Head, Mlp, MlpError};
 pub use network::{Network, NetworkError};
-pub use perturbed::{PerturbationError, SharedPerturbation};
-pub use quadratic::{
-    MatrixFactorization, MatrixSensing, Measurement, Measurements, Observed, ObservedEntries,
-    ObservedRecord, QuadraticLink,
-};
+pub use quadratic::QuadraticLink;
 pub use rays::Rays;
 pub use regularizer::Regularizer;
 pub use saddle::{
@@ -72,7 +64,6 @@ pub use score::{
 };
 pub use segment::{Momentum, Segment};
 pub use softmax::Softmax;
-pub use temporal::{TemporalDifference, TemporalError, Transition};
 pub use traits::{
     Bordered, Constants, Convexity, Differentiable, Less, Loss, RecordOf, ScoreUnit,
     TwiceDifferentiable, ValuesOf,

@@ -133,7 +133,7 @@ impl Network {
         self.units
     }
 
-    /// What a hidden unit does with its input.
+    /// The activation of a hidden unit.
     #[must_use]
     pub fn activation(&self) -> Activation {
         self.activation
@@ -322,7 +322,7 @@ impl Network {
     }
 }
 
-/// What [`Network::changed`] works on.
+/// Buffers of [`Network::changed`].
 struct Changing {
     inputs: Vec<f64>,
     changes: Vec<f64>,

@@ -138,6 +138,17 @@ mod tests {
                 };
                 let quotient = (moved(1e-5) - moved(-1e-5)) / 2e-5;
                 assert!((gradient[j] - 1.0 - quotient).abs() < 1e-8, "{term:?} {j}");
+                let slope = |h: f64| {
+                    let (mut w, mut out) = (point, [0.0; 4]);
+                    w[j] += h;
+                    term.add_gradient(&w, &mut out);
+                    out[j]
+                };
+                let quotient = (slope(1e-5) - slope(-1e-5)) / 2e-5;
+                assert!(
+                    (term.curvature(point[j]) - quotient).abs() < 1e-8,
+                    "{term:?} {j}"
+                );
             }
         }
         assert_eq!(

@@ -35,7 +35,7 @@ pub(crate) struct Block<'a, const K: usize> {
     pub(crate) tails: &'a mut [f64],
 }
 
-/// What rows are multiplied with, and what is added of them.
+/// Vectors that rows are multiplied with, and what is added of each row.
 pub(crate) trait Factors<const K: usize> {
     /// Whether what is added are multiples of rows.
     const OF_ROWS: bool = true;
@@ -498,7 +498,7 @@ struct Scratch<const K: usize> {
     tails: Vec<f64>,
     labels: Vec<f64>,
     norms: Vec<f64>,
-    /// What each stored entry is multiplied by; empty when that is 1 for all rows.
+    /// Factor of each stored entry; empty if it is 1 for all rows.
     factors: Vec<f64>,
     bounds: Vec<RowBound>,
 }

@@ -171,7 +171,7 @@ pub struct JointChange<'a> {
     pub from: JointPoint<'a>,
     /// Where it ends.
     pub to: JointPoint<'a>,
-    /// What is added to the x of its start to get to its end.
+    /// Displacement of x from start to end.
     pub along: &'a [f64],
     /// The clip of the field at each end.
     pub clip: f64,

@@ -1,6 +1,6 @@
-//! What a loss is: values, gradients and second derivatives, record by record.
+//! The traits of a loss: values, gradients and second derivatives, record by record.
 
-use dpopt_linalg::{Domain, Row, dot};
+use dpopt_linalg::{Domain, Row};
 use dpopt_privacy::LatticeSum;
 use serde::{Deserialize, Serialize};
 
@@ -227,11 +227,11 @@ pub trait Loss: Sync {
 pub struct ValuesOf<'a> {
     /// w.
     pub point: &'a [f64],
-    /// What is taken off each of them.
+    /// Subtracted from each of them.
     pub less: Less<'a>,
 }
 
-/// What is taken off a value.
+/// The subtrahend of a value.
 #[derive(Debug, Clone, Copy)]
 pub enum Less<'a> {
     /// The same number from all of them.
@@ -406,28 +406,6 @@ pub trait TwiceDifferentiable: Differentiable {
         direction: &[f64],
         out: &mut [f64],
     );
-
-    /// <v, hess f(w) v>, v = `direction`.
-    fn curvature_along(&self, record: RecordOf<'_, Self>, point: &[f64], direction: &[f64]) -> f64 {
-        let mut product = vec![0.0; point.len()];
-        self.hessian_vector(record, point, direction, &mut product);
-        dot(direction, &product)
-    }
-
-    /// Adds <v, hess f(w) v>, v = `direction`, of these records, each clipped by the sum, to `sum`, which has one coordinate. The default goes
-    /// record by record; a loss with structure overrides it.
-    fn add_curvatures(
-        &self,
-        records: &Self::Records,
-        positions: Positions<'_>,
-        point: &[f64],
-        direction: &[f64],
-        sum: &mut LatticeSum,
-    ) {
-        add_numbers::<Self>(records, &positions, sum, |record| {
-            self.curvature_along(record, point, direction)
-        });
-    }
 
     /// Adds the products of these records' Hessians with `direction` to `sum`, each clipped. The default goes record by record; a loss with
     /// structure overrides it.

@@ -46,7 +46,7 @@ impl ClassWeights {
     /// The largest factor.
     pub const MOST: f64 = 1e6;
 
-    /// Of labels of which only the sign counts, zero as negative.
+    /// Weights of labels by sign, with zero as negative.
     ///
     /// # Errors
     /// [`WeightError::OutOfRange`].
@@ -92,7 +92,7 @@ impl ClassWeights {
         self.distinct.last().copied().unwrap_or(1.0)
     }
 
-    /// Of a record with this label.
+    /// The weight of a record with this label.
     #[must_use]
     pub fn of(&self, label: f64) -> f64 {
         let class = if self.by_sign {
@@ -145,12 +145,6 @@ impl<L: Loss<Records = Examples>> Weighted<L> {
     #[must_use]
     pub fn new(loss: L, weights: ClassWeights) -> Self {
         Self { loss, weights }
-    }
-
-    /// The loss without its factors.
-    #[must_use]
-    pub fn unweighted(&self) -> &L {
-        &self.loss
     }
 
     /// The factors.
@@ -340,24 +334,6 @@ impl<L: TwiceDifferentiable<Records = Examples>> TwiceDifferentiable for Weighte
         self.scale(&record, out);
     }
 
-    fn curvature_along(&self, record: RecordOf<'_, Self>, point: &[f64], direction: &[f64]) -> f64 {
-        self.weights.of(record.label) * self.loss.curvature_along(record, point, direction)
-    }
-
-    fn add_curvatures(
-        &self,
-        records: &Examples,
-        positions: Positions<'_>,
-        point: &[f64],
-        direction: &[f64],
-        sum: &mut LatticeSum,
-    ) {
-        self.of_each_factor(records, &positions, sum, |_, positions, sum| {
-            self.loss
-                .add_curvatures(records, positions, point, direction, sum);
-        });
-    }
-
     fn add_hessian_vectors(
         &self,
         records: &Examples,
@@ -506,17 +482,14 @@ mod tests {
             let factor = if i % 2 == 1 { 5.0 } else { 0.25 };
             let (mut found, mut plain) = (vec![0.0; dim], vec![0.0; dim]);
             loss.gradient(record, &point, &mut found);
-            loss.unweighted().gradient(record, &point, &mut plain);
+            loss.loss.gradient(record, &point, &mut plain);
             for (found, plain) in found.iter().zip(&plain) {
                 assert_eq!(*found, factor * plain);
             }
-            let plain = loss.unweighted().value(record, &point);
+            let plain = loss.loss.value(record, &point);
             assert_eq!(loss.value(record, &point), factor * plain);
         }
-        let (of, plain) = (
-            loss.constants_on(records),
-            loss.unweighted().constants_on(records),
-        );
+        let (of, plain) = (loss.constants_on(records), loss.loss.constants_on(records));
         assert_eq!(of.lipschitz, 5.0 * plain.lipschitz);
         assert_eq!(of.initial_gap, 5.0 * plain.initial_gap);
     }

@@ -20,7 +20,7 @@ pub struct AveragedMeans<'a> {
 }
 
 impl<'a> AveragedMeans<'a> {
-    /// Of `inner`, with r = `reach`.
+    /// Averages of `inner`, with r = `reach`.
     pub fn new(inner: &'a mut dyn Oracle, reach: ClipNorm) -> Self {
         Self { inner, reach }
     }

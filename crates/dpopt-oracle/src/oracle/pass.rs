@@ -1,6 +1,6 @@
 //! The terms of a pass over single records.
 
-/// What a pass is made of: public.
+/// Public parameters of a pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pass<'a> {
     /// Where it starts; brought into the ball first.

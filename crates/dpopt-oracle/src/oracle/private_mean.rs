@@ -252,24 +252,10 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         over: Which<'_>,
         noise_multiplier: NoiseMultiplier,
     ) -> Result<Option<Number>, AskError> {
-        self.release_norm_from(query, &[], over, noise_multiplier)
+        self.release_norm_of(query, 0..usize::MAX, &[], (over, noise_multiplier))
     }
 
-    /// As [`PrivateMean::release_norm`], of the mean plus a public shift (nothing, where that is empty).
-    ///
-    /// # Errors
-    /// [`AskError`]; nothing was released then.
-    pub fn release_norm_from(
-        &mut self,
-        query: &dyn Query<L>,
-        shift: &[f64],
-        over: Which<'_>,
-        noise_multiplier: NoiseMultiplier,
-    ) -> Result<Option<Number>, AskError> {
-        self.release_norm_of(query, 0..usize::MAX, shift, (over, noise_multiplier))
-    }
-
-    /// As [`PrivateMean::release_norm_from`], of the coordinates in `within` alone.
+    /// As [`PrivateMean::release_norm`], of the coordinates in `within` alone, plus a public shift (empty for none).
     fn release_norm_of(
         &mut self,
         query: &dyn Query<L>,

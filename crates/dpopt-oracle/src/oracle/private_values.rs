@@ -30,7 +30,7 @@ impl<'a, L: Loss> PrivateValues<'a, L> {
         PrivateMean::new(data, loss, curator).map(Self::of)
     }
 
-    /// What these means release of values.
+    /// The releases of values by these means.
     #[must_use]
     pub fn of(means: PrivateMean<'a, L>) -> Self {
         Self { means }

@@ -23,7 +23,7 @@ pub enum NoSample {
         "a claim about the population needs records that nothing was released of before, and {spent} was"
     )]
     ReadBefore {
-        /// What the curator has released.
+        /// Releases of the curator so far.
         spent: Event,
     },
     /// The curator can't tell whether its records were read by others.

@@ -22,7 +22,7 @@ pub struct SmoothedMeans<'a> {
 }
 
 impl<'a> SmoothedMeans<'a> {
-    /// Of `inner`.
+    /// Smoothed means of `inner`.
     pub fn new(inner: &'a mut dyn Oracle, smoothing: Smoothing) -> Self {
         Self { inner, smoothing }
     }

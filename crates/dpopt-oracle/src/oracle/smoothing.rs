@@ -83,7 +83,7 @@ impl Smoothing {
         })
     }
 
-    /// What each record is asked for.
+    /// The question to each record.
     ///
     /// # Errors
     /// [`AskError::NotOffered`] for a step of recursive momentum, and for a change with offsets.

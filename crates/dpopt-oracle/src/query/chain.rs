@@ -56,7 +56,7 @@ impl HessianLink {
         &self.at
     }
 
-    /// What a product with `direction` is clipped to; none where it is zero for all records.
+    /// Clip radius of a product with `direction`; none where it is zero for all records.
     #[must_use]
     pub fn radius(&self, direction: &[f64]) -> Option<ClipNorm> {
         ClipNorm::new(self.per_length * norm(direction)).ok()

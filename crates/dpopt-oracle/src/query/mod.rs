@@ -6,26 +6,23 @@
 
 mod ball;
 mod chain;
-mod curvature;
 mod directional;
+mod hessian_matrix;
 mod hessian_vector;
 mod linear;
-mod mean_of_gradients;
 mod of_record;
 mod row_average;
 mod slopes;
 mod smoothed;
-mod subspace;
 mod value;
 mod value_change;
 
 pub use ball::{BallGradient, Offsets, Smoothed};
 pub use chain::{ChainProduct, HessianLink};
-pub use curvature::{Curvature, HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
 pub use directional::Directional;
+pub use hessian_matrix::{HessianMatrix, MAX_PRIVATE_HESSIAN_DIM, unpack_symmetric};
 pub use hessian_vector::{HessianVector, HessianVectorDifference};
 pub use linear::Linear;
-pub use mean_of_gradients::MeanOfGradients;
 pub use of_record::Query;
 pub use row_average::RowAverage;
 pub use slopes::{Directions, Slopes};
@@ -33,6 +30,5 @@ pub use smoothed::{
     Frames, SmoothedDifference, SmoothedGradient, smoothed_change_per_length,
     smoothed_change_radius, smoothed_gradient_bound,
 };
-pub use subspace::{Subspace, SubspaceError, SubspaceHessian};
 pub use value::Value;
 pub use value_change::ValueChange;

@@ -1,4 +1,4 @@
-//! What one record contributes to a sum.
+//! Contributions of one record to a sum.
 
 use dpopt_privacy::{Bound, LatticeError, LatticeSum};
 
@@ -6,7 +6,7 @@ use crate::loss::{Loss, RecordOf, add_contribution, guarded};
 use crate::positions::Positions;
 use crate::records::Records;
 
-/// What one record contributes, and how much that can be.
+/// The contribution of one record and its bound.
 ///
 /// # Privacy
 /// A contribution must be a function of the record, the loss and public values. Its length is

@@ -33,7 +33,7 @@ impl<'a> RowAverage<'a> {
         Self { of, reach }
     }
 
-    /// What a loss is asked for.
+    /// The question to a loss.
     fn asked(&self) -> AlongRows<'a> {
         let Self { of, reach } = self;
         AlongRows::new(of.point(), of.before(), of.clip(), reach.get())

@@ -16,7 +16,7 @@ use crate::positions::Positions;
 pub struct Value<'a> {
     /// w.
     pub point: &'a [f64],
-    /// What is subtracted from each value; public.
+    /// Subtracted from each value; public.
     pub centre: f64,
     /// The clip radius.
     pub radius: ClipNorm,

@@ -4,8 +4,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_linalg::Design;
 use dpopt_oracle::query::{
-    Curvature, HessianMatrix, HessianVector, HessianVectorDifference, Subspace, SubspaceHessian,
-    unpack_symmetric,
+    HessianMatrix, HessianVector, HessianVectorDifference, unpack_symmetric,
 };
 use dpopt_oracle::{
     Activation, ClosureLoss, Constants, Convexity, Examples, Glm, Head, Mlp, Network, PrivateData,
@@ -316,75 +315,4 @@ fn a_product_that_is_no_hessian_is_caught() {
     let loss = Glm::Logistic;
     let one_short = check_hessian_vector(&loss, &small(), &[0.0; 4], &[&[1.0; 3]]);
     assert!(one_short.is_err());
-}
-
-/// V^T H V of a public subspace, from products and from rows, against the whole Hessian's; the curvature along a column is its diagonal.
-#[test]
-fn the_hessian_on_a_subspace_is_a_part_of_the_whole() {
-    let (_, design) = storages().swap_remove(0);
-    let part = |loss: &dyn Fn(&mut Vec<Vec<f64>>)| {
-        let mut found = Vec::new();
-        loss(&mut found);
-        found
-    };
-    let columns = [[0.6, 0.0, 0.8, 0.0, 0.0], [0.0, 0.28, 0.0, -0.96, 0.0]];
-    let point = &[0.3, -0.2, 0.5, 0.1, -0.7];
-    fn all<L: TwiceDifferentiable<Records = Examples>>(
-        design: &Design,
-        loss: impl Fn() -> L,
-        (point, columns): (&[f64; DIM], &[[f64; DIM]; 2]),
-        found: &mut Vec<Vec<f64>>,
-    ) {
-        let subspace = &Subspace::new(DIM, columns.concat()).unwrap();
-        // Nothing is clipped, and so little noise that it can't be seen.
-        let (radius, tiny) = (clip(4.0), z(1e-7));
-        let labels = (0..ROWS)
-            .map(|i| if i % 3 == 0 { 1.0 } else { -1.0 })
-            .collect();
-        let relation = Adjacency::ReplaceOne;
-        let data = PrivateData::made_up(design.clone(), labels, clip(2.0), relation, None).unwrap();
-        let event = Event::gaussian(tiny);
-        let release = |query: &dyn Fn(&mut PrivateMean<'_, L>) -> Vec<f64>| {
-            let curator = simulated(relation, 11, event.clone());
-            query(&mut PrivateMean::new(&data, loss(), curator).unwrap())
-        };
-        let part = SubspaceHessian {
-            point,
-            subspace,
-            radius,
-        };
-        let whole = HessianMatrix { point, radius };
-        let along = Curvature {
-            point,
-            direction: &columns[1],
-            radius: Some(radius),
-        };
-        found.push(release(&|m| {
-            m.release(&part, Which::All, tiny).unwrap().unwrap().mean
-        }));
-        found.push(release(&|m| {
-            m.release(&whole, Which::All, tiny).unwrap().unwrap().mean
-        }));
-        found.push(release(&|m| {
-            m.release(&along, Which::All, tiny).unwrap().unwrap().mean
-        }));
-    }
-    let of = (point, &columns);
-    let cases = [
-        part(&|found| all(&design, || Glm::Logistic, of, found)),
-        part(&|found| all(&design, || OneByOne(Glm::Logistic), of, found)),
-    ];
-    for found in cases {
-        let part = unpack_symmetric(2, &found[0]).unwrap();
-        let whole = unpack_symmetric(DIM, &found[1]).unwrap();
-        for (i, u) in columns.iter().enumerate() {
-            for (j, v) in columns.iter().enumerate() {
-                let rows = whole.chunks(DIM).zip(u);
-                let expected: f64 = rows.map(|(row, u)| u * dpopt_linalg::dot(row, v)).sum();
-                assert!((part[2 * i + j] - expected).abs() < 1e-5, "{i} {j}");
-            }
-        }
-        assert!((found[2][0] - part[3]).abs() < 1e-5);
-        assert!(part[3].abs() > 1e-3);
-    }
 }

@@ -12,7 +12,7 @@ use dpopt_linalg::{Design, DesignFile, FileEntry, FileLayout, JlMap, RowFile, Ro
 use dpopt_oracle::query::{Frames, SmoothedGradient};
 use dpopt_oracle::{
     Activation, AskError, Constants, ConvexGlm, Convexity, DataError, Differentiable,
-    EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Linear, Loss, Mlp, Momentum,
+    EstimatorError, Example, Examples, ExamplesOnDisk, Glm, Head, Loss, Mlp, Momentum,
     OutputPerturbed, Positions, PrivateData, PrivateGradient, PrivateMean, QuadraticLink, Softmax,
 };
 use dpopt_privacy::{
@@ -172,39 +172,6 @@ fn every_storage_block_access_and_number_of_threads_gives_the_sums_of_memory() {
                 assert_eq!(found, expected, "{access:?}, {threads} threads");
             }
         }
-    }
-}
-
-#[test]
-fn slices_are_the_records_at_their_positions_first_and_last_included() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("rows.dpr");
-    let design = &designs(ROWS)[3];
-    let memory = in_memory(design);
-    write(&path, design, 3000);
-    let file = from_file(&path);
-    for (anchor, variation) in [(1, 1), (57, 33), (ROWS as u64 - 1, 1), (1, ROWS as u64 - 1)] {
-        let run = |data: &PrivateData| {
-            let z = z(Z);
-            let mut curator = Curator::simulated(Adjacency::ReplaceOne, 7);
-            curator
-                .reserve(&Spend::Fixed(Event::ParallelComposed {
-                    events: vec![Event::gaussian(z)],
-                }))
-                .unwrap();
-            curator.open_pool(ROWS as u64, 0).unwrap();
-            let mut mean = PrivateMean::new(data, Glm::Welsch, curator).unwrap();
-            let point = vec![0.2; DIM];
-            let mut all = Vec::new();
-            for length in [anchor, variation] {
-                let slice = mean.curator_mut().take_slice(length).unwrap();
-                let query = Linear::field(&point, clip(1.0));
-                let found = mean.release(&query, Which::Slice(&slice), z).unwrap();
-                all.push(found.unwrap().mean);
-            }
-            all
-        };
-        assert_eq!(run(&file), run(&memory));
     }
 }
 

@@ -139,34 +139,6 @@ fn the_order_of_a_file_does_not_depend_on_a_record() {
     assert_eq!(found[0].1, found[1].1);
 }
 
-/// Slices are as long as asked for, and all records together are the same sum in every order.
-#[test]
-fn slices_and_the_whole_are_the_same_sums_from_a_file() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("rows");
-    let file = in_a_file(&path, &design(), ROWS)
-        .in_random_order(SEED)
-        .unwrap();
-    let memory = in_memory().in_random_order(SEED).unwrap();
-    let slices = |data: &PrivateData| {
-        let mut means = means(data);
-        let point = [0.3, -0.2];
-        let field = Linear::field(&point, clip(0.07));
-        let mut of = |len| means.mean(field, Which::Next(len), z(Z)).unwrap().mean;
-        [1, 50, 9, 60].map(&mut of)
-    };
-    assert_eq!(slices(&file), slices(&memory));
-    let whole = |data: &PrivateData| {
-        let curator = simulated(Adjacency::ReplaceOne, 5, Event::gaussian(z(Z)));
-        let mut means = PrivateMean::new(data, Glm::Hinge, curator).unwrap();
-        let field = Linear::field(&[0.3, -0.2], clip(0.07));
-        means.mean(field, Which::All, z(Z)).unwrap().mean
-    };
-    let plain = whole(&in_memory());
-    assert_eq!(whole(&file), plain);
-    assert_eq!(whole(&memory), plain);
-}
-
 /// Each record of a slice has an offset of its own, whatever the order: what goes by position goes by that in the order.
 #[test]
 fn offsets_are_by_position_in_the_order() {

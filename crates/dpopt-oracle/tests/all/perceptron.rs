@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use dpopt_linalg::{Design, Row, norm, norm_upper};
 use dpopt_oracle::{
     Activation, Constants, Differentiable, Example, Examples, Glm, Head, Loss, Mlp, MlpError,
-    PrivateData, PrivateGradient, Segment, check_gradient,
+    PrivateData, PrivateGradient, check_gradient,
 };
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Event, SamplingRate, Spend, Which};
 
@@ -151,45 +151,6 @@ fn blocks_add_up_to_the_single_records_within_the_stated_error() {
     }
 }
 
-#[test]
-fn neither_order_nor_company_nor_threads_matter() {
-    let all = records(300, 3);
-    for mlp in networks() {
-        let point = mlp.initial_point(5);
-        let run = |records: &[Record]| {
-            release(
-                mlp.clone(),
-                &private(records, Adjacency::AddRemove),
-                &point,
-                0.3,
-                1,
-            )
-        };
-        let base = run(&all);
-        let mut other = all.clone();
-        other.reverse();
-        assert!(run(&other) == base, "{mlp:?}");
-        other.rotate_left(77);
-        // Under add/remove the normaliser is declared: rows that add nothing are invisible, and shift all others.
-        for place in [0, 1, 100, 200, 304] {
-            other.insert(place, ([0.0; INPUTS], 1.0));
-        }
-        other.insert(9, ([f64::NAN; INPUTS], 1.0));
-        other.push(([1e-3; INPUTS], f32::NAN));
-        assert!(run(&other) == base, "{mlp:?}");
-    }
-    // Enough work for more threads, in pieces that share no block with those of one thread.
-    let many = private(&records(4_500, 4), Adjacency::ReplaceOne);
-    for mlp in networks().into_iter().step_by(5) {
-        let point = mlp.initial_point(5);
-        let run = |threads| release(mlp.clone(), &many, &point, 0.3, threads);
-        let one = run(1);
-        for threads in 2..=8 {
-            assert!(one == run(threads), "{mlp:?} {threads}");
-        }
-    }
-}
-
 /// The release on a Poisson sample of replace-one data.
 fn sampled(mlp: &Mlp, all: &[Record], point: &[f64], threads: usize) -> Vec<f64> {
     let data = private(all, Adjacency::ReplaceOne);
@@ -324,92 +285,6 @@ fn one_record_moves_a_release_by_at_most_the_sensitivity() {
                     "{largest} {allowed}"
                 );
             }
-        }
-    }
-}
-
-#[test]
-fn a_sample_may_be_empty_or_anywhere() {
-    let mlp = Mlp::new(&[INPUTS, 9, 3], Activation::Tanh, Head::Softmax).unwrap();
-    let point = mlp.initial_point(1);
-    let run = |all: &[Record], rate: f64| {
-        let data = private(all, Adjacency::AddRemove);
-        let rate = SamplingRate::new(rate).unwrap();
-        let clip = ClipNorm::new(0.5).unwrap();
-        let curator = Curator::simulated(data.adjacency(), 4);
-        let mut estimator = PrivateGradient::clipped(&data, mlp.clone(), curator, clip)
-            .unwrap()
-            .reading(Which::Poisson(rate), Which::Poisson(rate));
-        let event = Event::gaussian(z(1e-3)).poisson_sampled(rate);
-        estimator.reserve(&Spend::Fixed(event)).unwrap();
-        estimator
-            .refresh(&point, z(1e-3))
-            .unwrap()
-            .gradient
-            .to_vec()
-    };
-    assert!(norm(&run(&[], 0.5)) > 0.0);
-    let base = records(200, 2);
-    let mut other = base.clone();
-    let start = run(&base, 0.5);
-    let mut inside = 0;
-    for place in 0..40 {
-        other.clone_from(&base);
-        other[place] = ([f64::NAN; INPUTS], 0.0);
-        let moved = apart(&run(&other, 0.5), &start);
-        assert!(moved <= 0.5 / 150.0 * (1.0 + 1e-9));
-        inside += usize::from(moved > 0.0);
-    }
-    // Binomial(40, 1/2) leaves 6..=34 with probability below 1e-5; the seed is fixed.
-    assert!((6..=34).contains(&inside), "{inside}");
-}
-
-#[test]
-fn changes_of_gradients_do_not_cancel() {
-    let all = records(4, 9);
-    for mlp in networks() {
-        let from = mlp.initial_point(2);
-        let mut next = uniforms(5);
-        let direction: Vec<f64> = from.iter().map(|_| next()).collect();
-        for record in &all {
-            let change = |t: f64| {
-                let displacement: Vec<f64> = direction.iter().map(|x| t * x).collect();
-                let to: Vec<f64> = from.iter().zip(&displacement).map(|(a, b)| a + b).collect();
-                let mut out = vec![0.0; from.len()];
-                let segment = Segment::new(&from, &to, &displacement).unwrap();
-                mlp.gradient_change(example(record), &segment, &mut out);
-                let mut ends = [vec![0.0; from.len()], vec![0.0; from.len()]];
-                mlp.gradient(example(record), &from, &mut ends[0]);
-                mlp.gradient(example(record), &to, &mut ends[1]);
-                let [before, mut after] = ends;
-                after.iter_mut().zip(&before).for_each(|(a, b)| *a -= b);
-                (out, after)
-            };
-            // Long: the difference of two gradients.
-            for t in [0.1, 1.0] {
-                let (found, expected) = change(t);
-                assert!(
-                    apart(&found, &expected) < 1e-12 * (1.0 + norm(&expected)),
-                    "{mlp:?} {t}"
-                );
-            }
-            // Short: linear in the displacement, down to where numbers end.
-            let per_t = |t: f64| change(t).0.iter().map(|x| x / t).collect::<Vec<f64>>();
-            let expected = per_t(2f64.powi(-30));
-            for exponent in [60, 100, 500, 900] {
-                let found = per_t(2f64.powi(-exponent));
-                assert!(
-                    apart(&found, &expected) < 1e-7 * (1.0 + norm(&expected)),
-                    "{mlp:?} {exponent}"
-                );
-            }
-            // And the same slope as that of the gradient, to what a quotient can tell.
-            let (_, quotient) = change(2f64.powi(-20));
-            let quotient: Vec<f64> = quotient.iter().map(|x| x * 2f64.powi(20)).collect();
-            assert!(
-                apart(&quotient, &expected) < 1e-4 * (1.0 + norm(&expected)),
-                "{mlp:?}"
-            );
         }
     }
 }

@@ -3,11 +3,10 @@
 use dpopt_linalg::Design;
 use dpopt_oracle::query::RowAverage;
 use dpopt_oracle::{
-    Activation, AlongRows, AskError, AveragedMeans, Batch, Constants, Convexity, Differentiable,
-    Examples, Glm, Head, Level, Linear, Loss, Mlp, Offers, Oracle, PrivateData, PrivateMean,
-    Quantile, Recursive, RecursiveSettings, Refresh, Scale, Schedule, Segment, check_row_averages,
+    Activation, AskError, AveragedMeans, Batch, Glm, Head, Level, Linear, Mlp, Offers, Oracle,
+    PrivateData, PrivateMean, Quantile, Recursive, RecursiveSettings, Refresh, Scale, Schedule,
 };
-use dpopt_privacy::{Adjacency, Curator, Event, SamplingRate, Which};
+use dpopt_privacy::{Adjacency, Curator, Event, Which};
 
 use crate::common::{clip, simulated, sparse, uniforms, z};
 
@@ -192,141 +191,6 @@ fn estimates_follow_the_averaged_loss() {
             }
         }
     }
-}
-
-/// The query alone is that of the pass, and a sample may be read: of equal records a whole number of averages over the expected size.
-/// With |<w, x>| = 0.03 and h = 0.3/2 each has the slope 0.03/0.15 = 1/5, where that of the loss is 1.
-#[test]
-fn samples_are_averaged_too() {
-    let rate = SamplingRate::new(0.5).unwrap();
-    for adjacency in [Adjacency::ReplaceOne, Adjacency::AddRemove] {
-        let row = [0.3, -0.4, 0.0];
-        let design = Design::dense(DIM, row.repeat(ROWS)).unwrap();
-        let declared = (!adjacency.record_count_is_public()).then_some(ROWS as u64);
-        let labels = vec![0.0; ROWS];
-        let data = PrivateData::made_up(design, labels, clip(1.0), adjacency, declared).unwrap();
-        let event = Event::gaussian(z(1e-7)).poisson_sampled(rate);
-        let mut means =
-            PrivateMean::new(&data, Glm::Absolute, simulated(adjacency, 3, event)).unwrap();
-        let point = [0.1, 0.0, 0.0];
-        let query = RowAverage::new(Linear::field(&point, clip(1.0)), clip(REACH));
-        let mean = means.release(&query, Which::Poisson(rate), z(1e-7));
-        let mean = mean.unwrap().unwrap().mean;
-        let drawn = (mean[0] * 20.0 / (0.2 * row[0])).round();
-        // Beyond these bounds with probability 1e-6 at most, by Hoeffding; the stream is fixed.
-        assert!((4.0..=36.0).contains(&drawn), "{mean:?}");
-        for (found, x) in mean.iter().zip(row) {
-            let expected = drawn / 20.0 * 0.2 * x;
-            assert!((found - expected).abs() < 1e-5, "{adjacency}: {mean:?}");
-        }
-    }
-}
-
-/// What is longer than its radius is cut to it: a clip below the slopes, and a change over a way that is said to be shorter.
-#[test]
-fn contributions_are_clipped() {
-    let design = Design::dense(1, vec![1.0; ROWS]).unwrap();
-    let labels = vec![0.0; ROWS];
-    let data =
-        PrivateData::made_up(design, labels, clip(1.0), Adjacency::ReplaceOne, None).unwrap();
-    let released = |query: &RowAverage<'_>| {
-        let curator = simulated(Adjacency::ReplaceOne, 3, Event::gaussian(z(1e-7)));
-        let mut means = PrivateMean::new(&data, Glm::Absolute, curator).unwrap();
-        means
-            .release(query, Which::All, z(1e-7))
-            .unwrap()
-            .unwrap()
-            .mean[0]
-    };
-    let short = RowAverage::new(Linear::field(&[5.0], clip(0.2)), clip(REACH));
-    assert!((released(&short) - 0.2).abs() < 1e-6);
-    let segment = Segment::new(&[-5.0], &[5.0], &[10.0]).unwrap();
-    let change = Linear::change(segment, clip(1.0), clip(0.1));
-    let change = RowAverage::new(change, clip(REACH));
-    assert!((released(&change) - 0.1).abs() < 1e-6);
-}
-
-/// A loss that says it has averages and has none, or those of another reach.
-struct Claims {
-    half: bool,
-}
-
-impl Loss for Claims {
-    type Records = Vec<f64>;
-
-    fn dim(&self, _: &Vec<f64>) -> usize {
-        1
-    }
-
-    fn constants_on(&self, _: &Vec<f64>) -> Constants {
-        Constants::new(1.0, f64::INFINITY, 1.0, Convexity::Convex)
-    }
-
-    fn value(&self, record: &f64, point: &[f64]) -> f64 {
-        (point[0] - record).abs()
-    }
-}
-
-impl Differentiable for Claims {
-    const HAS_ROW_AVERAGES: bool = true;
-
-    fn gradient(&self, record: &f64, point: &[f64], out: &mut [f64]) {
-        out[0] += (point[0] - record).signum();
-    }
-
-    fn row_average(&self, record: &f64, of: &AlongRows<'_>, out: &mut [f64]) {
-        let reach = if self.half { 0.5 * of.reach } else { of.reach };
-        out[0] += ((of.point[0] - record) / reach).clamp(-1.0, 1.0);
-    }
-}
-
-/// The same, and nobody has overridden the default.
-struct Unwritten;
-
-impl Loss for Unwritten {
-    type Records = Vec<f64>;
-
-    fn dim(&self, _: &Vec<f64>) -> usize {
-        1
-    }
-
-    fn constants_on(&self, records: &Vec<f64>) -> Constants {
-        Claims { half: false }.constants_on(records)
-    }
-
-    fn value(&self, record: &f64, point: &[f64]) -> f64 {
-        (point[0] - record).abs()
-    }
-}
-
-impl Differentiable for Unwritten {
-    const HAS_ROW_AVERAGES: bool = true;
-
-    fn gradient(&self, record: &f64, point: &[f64], out: &mut [f64]) {
-        out[0] += (point[0] - record).signum();
-    }
-}
-
-/// The checker passes the averages of linear losses and those of a program, and catches those over half of the reach and those
-/// that nobody wrote.
-#[test]
-fn averages_are_checked_against_values() {
-    let point = [0.2, -0.1, 0.4];
-    for loss in Glm::ALL {
-        let data =
-            Examples::new(Design::dense(DIM, rows().0).unwrap(), rows().1, clip(1.0)).unwrap();
-        let found = check_row_averages(&loss, &data, &point, clip(REACH)).unwrap();
-        assert!(
-            found.worst < 1e-5 && found.not_finite.is_empty(),
-            "{loss}: {found:?}"
-        );
-    }
-    let records = vec![0.1, 0.0, -3.0];
-    let check =
-        |half| check_row_averages(&Claims { half }, &records, &[0.05], clip(REACH)).unwrap();
-    assert!(check(false).worst < 1e-12 && check(true).worst > 0.05);
-    let found = check_row_averages(&Unwritten, &records, &[0.05], clip(REACH)).unwrap();
-    assert_eq!(found.not_finite, [0, 1, 2]);
 }
 
 /// A network has no row: refused before anything is charged, by name.

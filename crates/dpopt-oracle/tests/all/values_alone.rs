@@ -213,28 +213,6 @@ fn a_product_that_overflows_is_that_of_values() {
     }
 }
 
-/// What a row adds is the same to the last integer wherever it stands, and beside whom: sums of integers don't depend on the order.
-#[test]
-fn a_row_adds_the_same_slopes_wherever_it_stands() {
-    let mut next = uniforms(8);
-    let rows: Vec<f64> = (0..ROWS * DIM).map(|_| 0.4 * next()).collect();
-    for loss in [Glm::Logistic, Glm::Hinge, Glm::Welsch] {
-        for m in [1, 3, DIM] {
-            let turned = |by: usize| {
-                let (mut rows, mut labels) = (rows.clone(), labels());
-                rows.rotate_left(by * DIM);
-                labels.rotate_left(by);
-                let design = Design::dense(DIM, rows).unwrap();
-                released(loss, design, labels, m, 0.3).0
-            };
-            let first = turned(0);
-            for by in [1, 7, 63, 64, 65, 149] {
-                assert_eq!(turned(by), first, "{loss}, {m}, {by}");
-            }
-        }
-    }
-}
-
 /// A way so short that the values at its ends are the same numbers has its slope still.
 #[test]
 fn short_ways_keep_their_slopes() {

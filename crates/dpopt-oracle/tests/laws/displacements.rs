@@ -5,16 +5,13 @@ use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::HessianVectorDifference;
 use dpopt_oracle::{
-    Activation, Differentiable, Glm, Head, Linear, MatrixFactorization, MatrixSensing, Mlp,
-    PrivateData, QuadraticLink, Query, Segment, Softmax,
+    Activation, Differentiable, Glm, Head, Linear, Mlp, PrivateData, QuadraticLink, Query, Segment,
+    Softmax,
 };
 use dpopt_privacy::Adjacency::AddRemove;
 
 use crate::engine::contributions;
-use crate::records::{
-    DIM, SHAPE, SIDE, Store, examples, norm, observed, points, private, private_observed,
-    private_sensed, sensed,
-};
+use crate::records::{DIM, Store, examples, norm, points, private};
 
 const RANK: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
@@ -118,21 +115,6 @@ fn of_a_softmax() {
         let data = |r: &_| private(Store::Dense32, r, AddRemove);
         let loss = || Softmax::new(classes).unwrap();
         law("softmax", loss, DIM * classes, SMOOTH, data, &examples());
-    }
-}
-
-#[test]
-fn of_matrices() {
-    for phi in Glm::ALL {
-        let loss = || MatrixSensing::new(phi, RANK, norm(2.0));
-        let data = |r: &_| private_sensed(r, AddRemove);
-        let name = format!("sensing {phi}");
-        law(&name, loss, SIDE * RANK.get(), SMOOTH, data, &sensed());
-        let loss = || MatrixFactorization::new(phi, RANK, norm(2.0));
-        let data = |r: &_| private_observed(r, AddRemove);
-        let dim = (SHAPE.0 + SHAPE.1) * RANK.get();
-        let name = format!("factorisation {phi}");
-        law(&name, loss, dim, SMOOTH, data, &observed());
     }
 }
 

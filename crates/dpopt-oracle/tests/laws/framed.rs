@@ -7,16 +7,13 @@ use dpopt_oracle::query::{
     BallGradient, Frames, Offsets, Smoothed, SmoothedDifference, SmoothedGradient,
 };
 use dpopt_oracle::{
-    Activation, Differentiable, Glm, Head, Loss, MatrixFactorization, MatrixSensing, Mlp,
-    PrivateData, QuadraticLink, Query, Segment, Softmax,
+    Activation, Differentiable, Glm, Head, Loss, Mlp, PrivateData, QuadraticLink, Query, Segment,
+    Softmax,
 };
 use dpopt_privacy::{Adjacency, Curator, SamplingRate, Which};
 
 use crate::engine::{Steps, assert_within, minus, noisy_sum, poisson_sample};
-use crate::records::{
-    DIM, SHAPE, SIDE, Store, examples, norm, observed, points, private, private_observed,
-    private_sensed, sensed,
-};
+use crate::records::{DIM, Store, examples, norm, points, private};
 
 const REPLACE: Adjacency = Adjacency::ReplaceOne;
 /// Frames in turn.
@@ -186,28 +183,4 @@ fn of_rows() {
     let sum = |threads| noisy_sum(Glm::Welsch, &query, &data(&many), Which::All, threads);
     let one = sum(1);
     assert!(one == sum(2) && one == sum(3));
-}
-
-#[test]
-fn of_matrices() {
-    let sensing = || MatrixSensing::new(Glm::Cauchy, RANK, norm(2.0));
-    let data = |r: &[_]| private_sensed(r, REPLACE);
-    let (all, nobody) = (sensed(), ([0.0; SIDE * SIDE], 0.0));
-    smoothed(
-        "sensing",
-        &sensing,
-        SIDE * RANK.get(),
-        &data,
-        (&all, &nobody),
-    );
-    let factors = || MatrixFactorization::new(Glm::Absolute, RANK, norm(2.0));
-    let data = |r: &[_]| private_observed(r, REPLACE);
-    let all = observed();
-    let nobody = dpopt_oracle::Observed {
-        row: 99,
-        column: 0,
-        value: 0.0,
-    };
-    let dim = (SHAPE.0 + SHAPE.1) * RANK.get();
-    smoothed("factorisation", &factors, dim, &data, (&all, &nobody));
 }

@@ -3,25 +3,18 @@
 use std::num::NonZeroUsize;
 
 use dpopt_oracle::query::{
-    Curvature, Directional, Directions, HessianMatrix, HessianVector, HessianVectorDifference,
-    MeanOfGradients, RowAverage, Slopes, Subspace, SubspaceHessian, Value, ValueChange,
+    Directional, Directions, HessianMatrix, HessianVector, HessianVectorDifference, RowAverage,
+    Slopes, Value, ValueChange,
 };
 use dpopt_oracle::{
     Activation, AucSaddle, CellCounts, CellShares, ClassWeights, ClosureLoss, Constants, ConvexGlm,
-    Convexity, Differentiable, Example, Glm, GroupDro, Head, Joint, Linear, MatrixFactorization,
-    MatrixSensing, Mlp, Momentum, Network, Observed, PrivateData, QuadraticLink, Scored, Segment,
-    Softmax, Tally, TwiceDifferentiable, Weighted,
+    Convexity, Differentiable, Example, Glm, GroupDro, Head, Joint, Linear, Mlp, Momentum, Network,
+    PrivateData, QuadraticLink, Scored, Segment, Softmax, Tally, TwiceDifferentiable, Weighted,
 };
 use dpopt_privacy::{Adjacency::AddRemove, Curator};
 
 use crate::engine::{PUBLIC, Steps, contributions};
-use crate::records::{
-    DIM, SHAPE, SIDE, STORES, Store, examples, norm, observed, points, points_of_layer, private,
-    private_observed, private_sensed, sensed,
-};
-
-/// Rank of the factors.
-const RANK: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+use crate::records::{DIM, STORES, Store, examples, norm, points, points_of_layer, private};
 
 /// Gradients and their differences, clipped a little and a lot, and values.
 fn first_order<T: Clone, L: Differentiable>(
@@ -132,12 +125,9 @@ fn first_order<T: Clone, L: Differentiable>(
             records,
         );
     }
-    let several = points.concat();
-    let mean = MeanOfGradients::new(&several, points[0].len(), norm(0.3)).unwrap();
-    contributions(&format!("{name}, mean"), loss, &mean, data, records);
 }
 
-/// Products with the Hessian and their differences, curvatures, whole Hessians, and all of [`first_order`].
+/// Products with the Hessian and their differences, whole Hessians, and all of [`first_order`].
 fn second_order<T: Clone, L: TwiceDifferentiable>(
     name: &str,
     loss: &impl Fn() -> L,
@@ -172,24 +162,6 @@ fn second_order<T: Clone, L: TwiceDifferentiable>(
     }
     // What certificates ask.
     let (point, radius) = (&points[2], norm(0.1));
-    let along = Curvature {
-        point,
-        direction: &points[3],
-        radius: Some(radius),
-    };
-    contributions(&format!("{name}, curvature"), loss, &along, data, records);
-    // Two of the axes, turned.
-    let mut columns = vec![0.0; 2 * dim];
-    (columns[0], columns[dim - 1]) = (0.6, 0.8);
-    (columns[dim], columns[2 * dim - 1]) = (-0.8, 0.6);
-    let subspace = &Subspace::new(dim, columns).unwrap();
-    let within = SubspaceHessian {
-        point,
-        subspace,
-        radius,
-    };
-    let of = format!("{name}, Hessian on a subspace");
-    contributions(&of, loss, &within, data, records);
     let matrix = HessianMatrix { point, radius };
     contributions(&format!("{name}, Hessian"), loss, &matrix, data, records);
 }
@@ -335,27 +307,6 @@ fn weighted() {
 }
 
 #[test]
-fn matrix_sensing() {
-    for phi in Glm::ALL {
-        let data = |r: &_| private_sensed(r, AddRemove);
-        let loss = || MatrixSensing::new(phi, RANK, norm(2.0));
-        let name = format!("sensing {phi}");
-        second_order(&name, &loss, (SIDE * RANK.get(), 1), &data, &sensed());
-    }
-}
-
-#[test]
-fn matrix_factorization() {
-    for phi in Glm::ALL {
-        let data = |r: &_| private_observed(r, AddRemove);
-        let loss = || MatrixFactorization::new(phi, RANK, norm(2.0));
-        let name = format!("factorisation {phi}");
-        let dim = (SHAPE.0 + SHAPE.1) * RANK.get();
-        second_order(&name, &loss, (dim, 1), &data, &observed());
-    }
-}
-
-#[test]
 fn perceptrons() {
     for (i, activation) in Activation::ALL.into_iter().enumerate() {
         for (sizes, head) in [
@@ -452,27 +403,6 @@ fn erased_records_contribute_no_gradient() {
             let found = contributions("erased", || loss, &query, data, &erased);
             zero(&format!("{loss} {store:?}"), found);
         }
-    }
-    for (phi, y) in [(Glm::Absolute, f64::INFINITY), (Glm::Relu, f64::NAN)] {
-        let factors = points(SIDE * RANK.get());
-        let query = Linear::field(&factors[2], clip);
-        let loss = || MatrixSensing::new(phi, RANK, norm(2.0));
-        let data = |r: &_| private_sensed(r, AddRemove);
-        let found = contributions("erased", loss, &query, data, &[([0.2; 9], y)]);
-        zero("sensing", found);
-        let points = points((SHAPE.0 + SHAPE.1) * RANK.get());
-        let query = Linear::field(&points[2], clip);
-        let loss = || MatrixFactorization::new(phi, RANK, norm(2.0));
-        let data = |r: &_| private_observed(r, AddRemove);
-        let entry = Observed {
-            row: 1,
-            column: 1,
-            value: y,
-        };
-        zero(
-            "factorisation",
-            contributions("erased", loss, &query, data, &[entry]),
-        );
     }
 }
 

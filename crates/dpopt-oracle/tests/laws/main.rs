@@ -4,10 +4,7 @@
 //! values, and its norm at most the radius. Here it is taken alone, as integers, and the sum over any company
 //! (permuted, repeated, with rows before and between, of lengths around every block, on several threads, in a
 //! Poisson sample) has to be the sum of those integers, exactly. Norms are compared in 128-bit integers.
-//!
-//! [`coverage`] reads the sources and fails where a loss or a query is in none of the lists.
 
-mod coverage;
 mod displacements;
 mod engine;
 mod framed;

@@ -1,9 +1,7 @@
 //! Records of all kinds, hostile ones among them, and points.
 
-use std::num::NonZeroUsize;
-
 use dpopt_linalg::Design;
-use dpopt_oracle::{Measurements, Observed, ObservedEntries, PrivateData};
+use dpopt_oracle::PrivateData;
 use dpopt_privacy::{Adjacency, ClipNorm};
 
 use crate::engine::{PUBLIC, uniforms};
@@ -164,74 +162,4 @@ pub(crate) fn points_of_layer(dim: usize, outputs: usize) -> Vec<Vec<f64>> {
     }
     all.push(cancelling);
     all
-}
-
-/// Side of measured matrices.
-pub(crate) const SIDE: usize = 3;
-
-/// A measurement matrix with its number.
-pub(crate) type Sensed = ([f64; SIDE * SIDE], f64);
-
-pub(crate) fn sensed() -> Vec<Sensed> {
-    let mut next = uniforms(5);
-    let mut all: Vec<Sensed> = (0..8)
-        .map(|_| (std::array::from_fn(|_| 0.7 * next()), 2.0 * next()))
-        .collect();
-    all.extend([
-        ([0.0; 9], 1.0),
-        ([f64::NAN; 9], 1.0),
-        ([f64::MAX; 9], 1.0),
-        ([1e-320; 9], 1.0),
-        ([0.2; 9], f64::INFINITY),
-        ([0.2; 9], f64::NAN),
-        ([0.2; 9], 1e300),
-    ]);
-    all
-}
-
-pub(crate) fn private_sensed(
-    records: &[Sensed],
-    adjacency: Adjacency,
-) -> PrivateData<Measurements> {
-    let matrices = records.iter().flat_map(|(a, _)| *a).collect();
-    let labels = records.iter().map(|(_, y)| *y).collect();
-    let side = NonZeroUsize::new(SIDE).unwrap();
-    let measurements = Measurements::new(side, matrices, labels, norm(1.0), Some(norm(1.5)));
-    let declared = (adjacency == Adjacency::AddRemove).then_some(PUBLIC);
-    PrivateData::made_up_of(measurements.unwrap(), adjacency, declared).unwrap()
-}
-
-/// Shape of the matrix of which entries are observed.
-pub(crate) const SHAPE: (usize, usize) = (3, 4);
-
-pub(crate) fn observed() -> Vec<Observed> {
-    let mut next = uniforms(6);
-    let mut all: Vec<Observed> = (0..12)
-        .map(|i| Observed {
-            row: i % 3,
-            column: (i / 2) % 4,
-            value: 2.0 * next(),
-        })
-        .collect();
-    for (row, column, value) in [
-        (3, 0, 1.0),
-        (0, 4, 1.0),
-        (u32::MAX, u32::MAX, 1.0),
-        (0, 0, f64::NAN),
-        (1, 1, f64::INFINITY),
-        (1, 1, 1e300),
-        (2, 3, -1e-320),
-    ] {
-        all.push(Observed { row, column, value });
-    }
-    all
-}
-
-pub(crate) fn private_observed(
-    records: &[Observed],
-    adjacency: Adjacency,
-) -> PrivateData<ObservedEntries> {
-    let entries = ObservedEntries::new(SHAPE.0, SHAPE.1, records.to_vec(), Some(norm(1.5)));
-    let declared = (adjacency == Adjacency::AddRemove).then_some(PUBLIC);
-    PrivateData::made_up_of(entries, adjacency, declared).unwrap()
 }

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use dpopt_linalg::{Design, RowFile, RowFileWriter};
 use dpopt_oracle::{
     Activation, AskError, Batch, ClosureLoss, Constants, Convexity, Differentiable, ExamplesOnDisk,
-    Glm, Head, Linear, MatrixFactorization, MatrixSensing, Measurements, Mlp, Momentum, Observed,
-    ObservedEntries, Oracle, PeriodTerms, PrivateData, QuadraticLink, Schedule, Segment, Softmax,
+    Glm, Head, Linear, Mlp, Momentum, Oracle, PeriodTerms, PrivateData, QuadraticLink, Schedule,
+    Segment, Softmax,
 };
 use dpopt_privacy::{
     Adjacency, Epsilon, Participation, PrefixKind, SamplingRate, Slice, Spend, Which,
@@ -383,43 +383,7 @@ fn losses(adjacency: Adjacency, threads: NonZeroUsize, table: &mut Table) {
     let bounded = data(adjacency).with_label_bound(clip(1.5));
     of_loss("phase retrieval", &bounded, || phase, threads, table);
 
-    let (side, rank) = (NonZeroUsize::new(3).unwrap(), NonZeroUsize::new(2).unwrap());
-    let mut next = uniforms(3);
-    let matrices: Vec<_> = (0..9 * RECORDS).map(|_| 0.5 * next()).collect();
-    let measured: Vec<_> = (0..RECORDS).map(|_| 2.0 * next()).collect();
     let own = ranks::rows(RECORDS);
-    let matrices = matrices[9 * own.start..9 * own.end].to_vec();
-    let measured = measured[own.clone()].to_vec();
-    let measurements = Measurements::new(side, matrices, measured, clip(1.0), Some(clip(1.5)));
-    let sensed = PrivateData::made_up_of(measurements.unwrap(), adjacency, declared(adjacency));
-    let sensed = sensed.map(ranks::joined);
-    let sensing = MatrixSensing::new(Glm::Cauchy, rank, clip(2.0));
-    of_loss(
-        "matrix sensing",
-        &sensed.unwrap(),
-        || sensing,
-        threads,
-        table,
-    );
-
-    let entry = |i: usize| Observed {
-        row: (i % 3) as u32,
-        column: (i / 2 % 4) as u32,
-        value: 2.0 * next(),
-    };
-    let entries: Vec<_> = (0..RECORDS).map(entry).collect();
-    let entries = ObservedEntries::new(3, 4, entries[own.clone()].to_vec(), Some(clip(1.5)));
-    let observed = PrivateData::made_up_of(entries, adjacency, declared(adjacency));
-    let observed = observed.map(ranks::joined);
-    let factorization = MatrixFactorization::new(Glm::Cauchy, rank, clip(2.0));
-    of_loss(
-        "matrix factorization",
-        &observed.unwrap(),
-        || factorization,
-        threads,
-        table,
-    );
-
     let closure = || {
         ClosureLoss::new(
             DIM,

@@ -1,4 +1,4 @@
-//! Audits of private certificates: a gradient norm, a curvature, a least eigenvalue, and a Goldstein distance of the population.
+//! Audits of private certificates: a gradient norm, a least eigenvalue, both together.
 
 use dpopt_nonconvex::PublicFacts;
 use dpopt_oracle::Oracle as _;
@@ -10,10 +10,7 @@ use super::plans;
 use super::{
     Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Ran, Registry, Statistic,
 };
-use dpopt_certify::{
-    CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, LeastEigenvaluePlan, SecondOrderPlan,
-    SecondOrderTargets,
-};
+use dpopt_certify::{GradientNormPlan, LeastEigenvaluePlan, SecondOrderPlan, SecondOrderTargets};
 
 const GROUP: &str = "certificates";
 const RECORDS: usize = 6;
@@ -24,30 +21,18 @@ const CROWD: u64 = 10_000;
 #[derive(Debug, Clone, Copy)]
 enum Certificate {
     Norm(GradientNormPlan),
-    Curvature(CurvaturePlan),
     Eigenvalue(LeastEigenvaluePlan),
-    Slice(GoldsteinSlicePlan),
     Second(SecondOrderPlan),
 }
 
 impl Certificate {
-    const NAMES: [&'static str; 7] = [
+    const NAMES: [&'static str; 5] = [
         "gradient-norm",
-        "curvature",
         "least-eigenvalue",
-        "goldstein-slice",
         "second-order",
         "second-order-short",
         "second-order-episode",
     ];
-
-    /// Those that this relation allows: claims about the population are for replace-one.
-    fn names(adjacency: Adjacency) -> impl Iterator<Item = &'static str> {
-        let slices = adjacency == Adjacency::ReplaceOne;
-        Self::NAMES
-            .into_iter()
-            .filter(move |name| slices || !name.ends_with("-slice"))
-    }
 
     fn new(name: &str, records: u64, adjacency: Adjacency, mu: f64) -> Result<Self, CheckError> {
         let facts = PublicFacts {
@@ -59,15 +44,6 @@ impl Certificate {
         let (failure, width) = (0.05, 2.0);
         Ok(match name {
             "gradient-norm" => Self::Norm(GradientNormPlan::new(&facts, mu, clip, failure, width)?),
-            "curvature" => Self::Curvature(CurvaturePlan::new(&facts, mu, clip, failure, width)?),
-            "goldstein-slice" => {
-                // A Lipschitz constant that the six hostile records need not have.
-                let facts = PublicFacts {
-                    lipschitz: 1.0,
-                    ..facts
-                };
-                Self::Slice(GoldsteinSlicePlan::new(&facts, mu, 0.99, width)?)
-            }
             "second-order-episode" => {
                 let targets = SecondOrderTargets {
                     gradient: 0.99,
@@ -91,9 +67,7 @@ impl Certificate {
     fn spend(&self) -> Spend {
         match self {
             Self::Norm(plan) => plan.spend(),
-            Self::Curvature(plan) => plan.spend(),
             Self::Eigenvalue(plan) => plan.spend(),
-            Self::Slice(plan) => plan.spend(),
             Self::Second(plan) => plan.spend(),
         }
     }
@@ -108,14 +82,8 @@ impl Certificate {
             Self::Norm(plan) => plan
                 .release(means, point)
                 .map(|found| (found.released, format!("{found:?}"))),
-            Self::Curvature(plan) => plan
-                .release(means, point, &[1.0, 0.0, 0.0])
-                .map(|found| (found.released, format!("{found:?}"))),
             Self::Eigenvalue(plan) => plan
                 .release(means, point)
-                .map(|found| (found.released, format!("{found:?}"))),
-            Self::Slice(plan) => plan
-                .release(means, &[point, point].concat())
                 .map(|found| (found.released, format!("{found:?}"))),
             Self::Second(plan) => plan
                 .release(means, point)
@@ -127,7 +95,7 @@ impl Certificate {
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        for name in Certificate::names(adjacency) {
+        for name in Certificate::NAMES {
             // So much that six records are enough for an interval, or for an episode.
             let mu = if name.contains("episode") { 1e3 } else { 20.0 };
             let plan = Certificate::new(name, RECORDS as u64, adjacency, mu)?;
@@ -136,7 +104,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     }
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
         // The parts of the second-order one are scored by themselves: of the whole only ends that are cut to the range are shown.
-        for name in Certificate::names(adjacency).filter(|name| !name.starts_with("second-order")) {
+        for name in &Certificate::NAMES[..2] {
             registry.add(canary(name, adjacency, 1)?.at_least(0.5));
         }
     }
@@ -172,7 +140,7 @@ fn canary(name: &'static str, adjacency: Adjacency, times: u64) -> Result<Canary
     };
     let plan = Certificate::new(name, public, adjacency, mu)?;
     let claim = Claim::of(plan.spend().event(), DELTA, adjacency)?;
-    // The gradient, the curvature and the eigenvalue are far from zero along the first axis, and the canary adds to
+    // The gradient and the eigenvalue are far from zero along the first axis, and the canary adds to
     // them; of eigenvalues the least is seen, so it is negative.
     let sign = if name == "least-eigenvalue" {
         -1.0

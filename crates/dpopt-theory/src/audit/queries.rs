@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
-    BallGradient, Curvature, Directional, Directions, Frames, HessianMatrix, HessianVector,
-    HessianVectorDifference, MeanOfGradients, Offsets, RowAverage, Slopes, SmoothedDifference,
-    SmoothedGradient, Subspace, SubspaceHessian, Value, ValueChange,
+    BallGradient, Directional, Directions, Frames, HessianMatrix, HessianVector,
+    HessianVectorDifference, Offsets, RowAverage, Slopes, SmoothedDifference, SmoothedGradient,
+    Value, ValueChange,
 };
 use dpopt_oracle::{
     Activation, AskError, Batch, ClassWeights, ClosureLoss, Constants, Convexity, Differentiable,
@@ -52,10 +52,7 @@ enum Asked {
     Directional,
     HessianVector,
     HessianVectorDifference,
-    Curvature,
     HessianMatrix,
-    /// On two columns.
-    SubspaceHessian,
     /// The whole one by a question, as a walk asks.
     Hessian,
     /// A product by a question, as an episode asks.
@@ -63,7 +60,6 @@ enum Asked {
     Smoothed,
     SmoothedDifference,
     Slopes,
-    MeanOfGradients,
     Ball,
     RowAverage,
     /// Over a move of this length, clipped to its own radius.
@@ -72,7 +68,7 @@ enum Asked {
 
 impl Asked {
     /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 22] = [
+    const ALL: [(Self, &str); 19] = [
         (Self::Gradient, "gradient"),
         (Self::Difference, "gradient-difference"),
         (Self::Momentum, "momentum"),
@@ -81,15 +77,12 @@ impl Asked {
         (Self::Directional, "directional"),
         (Self::HessianVector, "hessian-vector"),
         (Self::HessianVectorDifference, "hessian-vector-difference"),
-        (Self::Curvature, "curvature"),
         (Self::HessianMatrix, "hessian-matrix"),
-        (Self::SubspaceHessian, "hessian-subspace"),
         (Self::Hessian, "hessian"),
         (Self::HessianProduct, "hessian-product"),
         (Self::Smoothed, "smoothed-gradient"),
         (Self::SmoothedDifference, "smoothed-difference"),
         (Self::Slopes, "slopes"),
-        (Self::MeanOfGradients, "mean-of-gradients"),
         (Self::Ball, "ball-gradient"),
         (Self::RowAverage, "row-average"),
         (Self::RowDifference(1.0), "row-average-difference"),
@@ -177,15 +170,6 @@ impl Asked {
                     over,
                 )
             }
-            Self::Curvature => shown(
-                means,
-                &Curvature {
-                    point,
-                    direction,
-                    radius,
-                },
-                over,
-            ),
             Self::HessianMatrix => shown(
                 means,
                 &HessianMatrix {
@@ -194,19 +178,6 @@ impl Asked {
                 },
                 over,
             ),
-            Self::SubspaceHessian => {
-                let mut columns = vec![0.0; 2 * DIM];
-                (columns[0], columns[1]) = (0.6, 0.8);
-                (columns[DIM], columns[DIM + 1]) = (-0.8, 0.6);
-                let subspace = &Subspace::new(DIM, columns)?;
-                let radius = clip;
-                let query = SubspaceHessian {
-                    point,
-                    subspace,
-                    radius,
-                };
-                shown(means, &query, over)
-            }
             Self::Hessian => {
                 let of = HessianMatrix {
                     point,
@@ -252,11 +223,6 @@ impl Asked {
                 },
                 over,
             ),
-            Self::MeanOfGradients => {
-                let points = [*from, *point].concat();
-                let query = MeanOfGradients::new(&points, DIM, clip).ok_or("no points")?;
-                shown(means, &query, over)
-            }
             Self::Ball => shown(
                 means,
                 &BallGradient {

@@ -12,7 +12,7 @@ pub enum LossNameError {
     /// No loss is called that.
     #[error("known are {}", Names)]
     Unknown,
-    /// What follows the colon is not a number.
+    /// The text after the colon is not a number.
     #[error("the parameter after the colon is not a number")]
     NotANumber,
     /// The loss has no parameter.

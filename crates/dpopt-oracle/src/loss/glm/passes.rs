@@ -90,30 +90,6 @@ impl TwiceDifferentiable for Glm {
         add_multiple(curvature * record.row.dot(direction), record.row, out);
     }
 
-    fn curvature_along(&self, record: Example<'_>, point: &[f64], direction: &[f64]) -> f64 {
-        let curvature = self.curvature(record.row.dot(point), record.label);
-        let along = record.row.dot(direction);
-        curvature * along * along
-    }
-
-    fn add_curvatures(
-        &self,
-        records: &Examples,
-        positions: Positions<'_>,
-        point: &[f64],
-        direction: &[f64],
-        sum: &mut LatticeSum,
-    ) {
-        let points = [Number(point), Number(direction)];
-        linear_pass(records, &positions, points, sum, |block| {
-            let [products, along] = block.products;
-            self.curvatures(products, block.labels, block.multiples);
-            for (number, along) in block.multiples.iter_mut().zip(along) {
-                *number = *number * *along * *along;
-            }
-        });
-    }
-
     fn add_hessian_vectors(
         &self,
         records: &Examples,

@@ -3,7 +3,7 @@
 use dpopt_linalg::{logistic, logistic_changes};
 use serde::{Deserialize, Serialize};
 
-/// What a hidden unit does with its input z.
+/// The activation of a hidden unit, as a function of its input z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]

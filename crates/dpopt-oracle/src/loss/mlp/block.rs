@@ -46,9 +46,9 @@ struct Slab {
     forward: Packed,
     /// For the way back; the first layer has no use for it.
     back: Option<Packed>,
-    /// What goes in, and a 1 for the biases.
+    /// Inputs, and a 1 for the biases.
     inputs: Vec<f64>,
-    /// What comes out: received by the next units, then their slopes; and the gradient with respect to it.
+    /// Outputs: received by the next units, then their slopes; and the gradient with respect to them.
     slopes: Vec<f64>,
     delta: Vec<f64>,
 }

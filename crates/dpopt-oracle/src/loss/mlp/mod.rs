@@ -127,7 +127,7 @@ impl Differentiable for Mlp {
     }
 }
 
-/// Of networks whose activation is smooth; at kinks the second derivative that is used is 0.
+/// For smooth activations; at kinks the second derivative counts as 0.
 impl TwiceDifferentiable for Mlp {
     const PRODUCTS_IN_BLOCKS: bool = true;
 
@@ -139,17 +139,6 @@ impl TwiceDifferentiable for Mlp {
         out: &mut [f64],
     ) {
         second::product(self, record, point, direction, out);
-    }
-
-    fn add_curvatures(
-        &self,
-        records: &Examples,
-        positions: Positions<'_>,
-        point: &[f64],
-        direction: &[f64],
-        sum: &mut LatticeSum,
-    ) {
-        values::add_curvatures(self, records, &positions, point, direction, sum);
     }
 
     fn add_hessian_vectors(

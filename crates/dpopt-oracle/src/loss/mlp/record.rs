@@ -5,11 +5,11 @@ use dpopt_linalg::Row;
 use super::network::{Layer, Mlp};
 use crate::loss::Segment;
 
-/// What a record's way through the network leaves behind.
+/// State of a forward pass of one record.
 pub(super) struct Forward {
     /// Outputs of each layer's predecessor: the features first.
     inputs: Vec<Vec<f64>>,
-    /// What each hidden unit received.
+    /// Inputs of each hidden unit.
     received: Vec<Vec<f64>>,
     /// Slope of each hidden unit.
     slopes: Vec<Vec<f64>>,

@@ -191,7 +191,7 @@ struct Slab {
     forward: [Packed; 2],
     /// For the way back.
     back: [Packed; 2],
-    /// What goes in, with a 1 for the biases, and how it moves, with a 0.
+    /// Inputs with a 1 for the biases, and their derivatives with a 0.
     inputs: [Vec<f64>; 2],
     /// First and second derivatives of the units.
     slopes: Vec<f64>,
@@ -280,7 +280,7 @@ impl<'a> Pass<'a> {
         slab.forward[0].multiply(&slab.inputs[0], z);
         // V^T a + c, and W^T Ra: the biases don't move with a.
         slab.forward[1].multiply(&slab.inputs[0], &mut slab.moves);
-        // What goes into the first layer does not move.
+        // Inputs of the first layer have derivative zero.
         if l > 0 {
             let more = &mut slab.work[..count * n];
             slab.forward[0].multiply(&slab.inputs[1], more);

@@ -52,7 +52,7 @@ struct Slab {
     forward: PackedSingles,
     /// For the way back; the first layer has no use for it.
     back: Option<PackedSingles>,
-    /// What goes in, and a 1 for the biases.
+    /// Inputs, and a 1 for the biases.
     inputs: Panels,
     /// Slopes of the units; the gradient with respect to what they receive.
     slopes: Panels,

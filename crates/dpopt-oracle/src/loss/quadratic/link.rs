@@ -454,42 +454,6 @@ impl TwiceDifferentiable for QuadraticLink {
         add_outer(record.row, &multiples, out);
     }
 
-    fn curvature_along(&self, record: Example<'_>, point: &[f64], direction: &[f64]) -> f64 {
-        let (products, along) = (
-            self.products(record.row, point),
-            self.products(record.row, direction),
-        );
-        let (slope, curvature) = self.second(&products, record.label);
-        let common: f64 = products.iter().zip(&along).map(|(t, s)| t * s).sum();
-        let square: f64 = along.iter().map(|s| s * s).sum();
-        slope * square + curvature * common * common
-    }
-
-    fn add_curvatures(
-        &self,
-        records: &Examples,
-        positions: Positions<'_>,
-        point: &[f64],
-        direction: &[f64],
-        sum: &mut LatticeSum,
-    ) {
-        if self.rank != 1 {
-            add_numbers::<Self>(records, &positions, sum, |record| {
-                self.curvature_along(record, point, direction)
-            });
-            return;
-        }
-        let points = [Number(point), Number(direction)];
-        linear_pass(records, &positions, points, sum, |block| {
-            let [products, along] = block.products;
-            for (i, number) in block.multiples.iter_mut().enumerate() {
-                let (t, s) = (products[i], along[i]);
-                let (slope, curvature) = self.second(&[t], block.labels[i]);
-                *number = slope * (s * s) + curvature * (t * s) * (t * s);
-            }
-        });
-    }
-
     fn add_hessian_vectors(
         &self,
         records: &Examples,

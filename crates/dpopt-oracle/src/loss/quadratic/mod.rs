@@ -1,4 +1,4 @@
-//! Losses of a quadratic measurement: phase retrieval, metric learning, matrix sensing, matrix factorisation.
+//! Losses of a quadratic measurement: phase retrieval, metric learning.
 //!
 //! f(w) = phi(q(w), y) with q a homogeneous quadratic form of the parameters and phi one of the
 //! scalar losses of [`Glm`], usually a robust one. Such a loss has constants on a ball ||w|| <= R
@@ -24,17 +24,13 @@
 //!
 //! The gradient at w = 0 is zero, whatever the records: start elsewhere.
 
-mod factorization;
 mod link;
-mod sensing;
 #[cfg(test)]
 mod tests;
 
 use super::{Constants, Convexity};
 
-pub use factorization::{MatrixFactorization, Observed, ObservedEntries, ObservedRecord};
 pub use link::QuadraticLink;
-pub use sensing::{MatrixSensing, Measurement, Measurements};
 
 /// Constants of phi(q(w), y), from those of phi in one number (`scalar`), with G = `gradient` and B = `hessian` bounds for q on the ball,
 /// and the Hessian of q at most `frobenius` in Frobenius norm: hess f = phi'' grad q grad q^T + phi' hess q.

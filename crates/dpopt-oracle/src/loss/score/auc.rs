@@ -33,7 +33,7 @@ const NEAR: f64 = 1.0;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AucSaddle {
     positive: f64,
-    /// What negatives' shares add up to over 1 - p, at least 1: published shares are rounded.
+    /// Sum of the negatives' shares over 1 - p, at least 1: published shares are rounded.
     over: f64,
 }
 
@@ -76,7 +76,7 @@ impl AucSaddle {
         (square * row_norm * row_norm, 0.5 * row_norm, 2.0)
     }
 
-    /// Of the class: its weight, the sign of 1 + theta, and which of a and b is its own.
+    /// The weight of the class, the sign of 1 + theta, and which of a and b is its own.
     fn class(&self, cell: Cell) -> (f64, f64, usize) {
         if cell.positive {
             (1.0 - self.positive, -1.0, 0)

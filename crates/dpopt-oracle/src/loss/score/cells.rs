@@ -54,7 +54,7 @@ const EXACT: f64 = 1e-12;
 /// [`CellCounts`](super::CellCounts), whose sums are released and charged.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellShares {
-    /// Of each group: the negative and the positive class.
+    /// For each group: the negative and the positive class.
     shares: Vec<[Option<f64>; 2]>,
     /// Whether they are neither released nor rounded.
     #[serde(skip)]
@@ -80,7 +80,7 @@ pub enum SharesError {
     /// They are not shares of one whole.
     #[error("the shares add up to {sum}, not to 1")]
     Sum {
-        /// What they add up to.
+        /// Their sum.
         sum: f64,
     },
     /// Nothing to tell apart.

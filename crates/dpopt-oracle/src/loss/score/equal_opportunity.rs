@@ -28,7 +28,7 @@ use crate::loss::SaddleConstants;
 /// Hardt, Price and Srebro 2016 (arXiv 1610.02413) for the aim; the saddle form is ours.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EqualOpportunity {
-    /// Of each group of the shares: its coordinate of y, and 1/pi of its positives.
+    /// For each group of the shares: its coordinate of y, and 1/pi of its positives.
     of: Vec<Option<(usize, f64)>>,
     /// The group of each coordinate of y.
     groups: Vec<usize>,

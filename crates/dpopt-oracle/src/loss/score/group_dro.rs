@@ -30,7 +30,7 @@ const HEARD: f64 = 2.0;
 /// Sagawa et al. 2020 (arXiv 1911.08731), with a quadratic regulariser.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupDro {
-    /// Of each group of the shares and each class: its coordinate of y, and 1/pi.
+    /// For each group of the shares and each class: its coordinate of y, and 1/pi.
     of: Vec<[Option<(usize, f64)>; 2]>,
     cells: Vec<Vec<Cell>>,
     weight: f64,

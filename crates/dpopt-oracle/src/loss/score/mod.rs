@@ -164,7 +164,7 @@ pub struct MeanConstants {
     pub gap: f64,
 }
 
-/// What each block of a record's field is shortened to.
+/// Clip radii of the blocks of a record's field.
 ///
 /// A joint clip alone would shorten what a record says of y by how long its gradient in x is: of rare groups, which are weighted up,
 /// y would then hardly hear.

@@ -7,7 +7,7 @@ use dpopt_linalg::spread;
 /// Rows at a time.
 const PART: usize = 32;
 
-/// Of some rows of a block: the coordinate of each row's own group, and what it adds there.
+/// For rows of a block: the coordinate of each row's own group, and what it adds there.
 pub(super) struct Places {
     own: [f64; PART],
     more: [f64; PART],

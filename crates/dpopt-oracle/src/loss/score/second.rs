@@ -8,7 +8,7 @@ use crate::loss::saddle::{SaddleRecord, TwiceSaddle};
 use crate::loss::traits::Bordered;
 use crate::records::Example;
 
-/// Of the loss itself, and not of the field that the clips may shorten.
+/// Second derivatives of the loss itself, and not of the field that the clips may shorten.
 impl<S: ScoreSaddle> TwiceSaddle for Scored<S> {
     fn hessian_vector(
         &self,

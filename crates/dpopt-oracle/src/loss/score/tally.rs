@@ -26,7 +26,7 @@ pub struct Tally<P> {
 const MOST: usize = 4;
 
 impl<P: Fn(Example<'_>, &mut [f64]) -> usize + Sync> Tally<P> {
-    /// Of so many cells and shares, at most four. `place`: the cell of a record, and its shares, written over ones.
+    /// A tally of so many cells and shares, at most four. `place`: the cell of a record, and its shares, written over ones.
     #[must_use]
     pub fn new(cells: usize, shares: usize, place: P) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Second derivatives for certificates: along one direction, and all of them.
+//! The Hessian of a record, for certificates.
 
 use dpopt_linalg::Row;
 use dpopt_privacy::{Bound, ClipNorm, LatticeError, LatticeSum, SquareWork};
@@ -7,40 +7,6 @@ use super::of_record::Query;
 use crate::loss::{Bordered, RecordOf, TwiceDifferentiable, add_contribution, guarded};
 use crate::positions::Positions;
 use crate::records::Records;
-
-/// <v, hess f(w; x) v>, clipped to `[-radius, radius]` (L1 ||v||^2 leaves it whole): one coordinate.
-#[derive(Debug, Clone, Copy)]
-pub struct Curvature<'a> {
-    /// w.
-    pub point: &'a [f64],
-    /// v; public.
-    pub direction: &'a [f64],
-    /// The clip radius; none for a zero direction.
-    pub radius: Option<ClipNorm>,
-}
-
-impl<L: TwiceDifferentiable> Query<L> for Curvature<'_> {
-    fn bound(&self, _: &L) -> Result<Option<Bound>, LatticeError> {
-        self.radius.map(|radius| Bound::new(radius, 1)).transpose()
-    }
-
-    fn fits(&self, dim: usize) -> bool {
-        self.point.len() == dim && self.direction.len() == dim
-    }
-
-    /// A Hessian-vector product is counted as two gradients.
-    fn gradients_per_record(&self) -> f64 {
-        2.0
-    }
-
-    fn contribution(&self, loss: &L, record: RecordOf<'_, L>, out: &mut [f64]) {
-        out[0] += loss.curvature_along(record, self.point, self.direction);
-    }
-
-    fn add(&self, loss: &L, records: &L::Records, positions: Positions<'_>, sum: &mut LatticeSum) {
-        loss.add_curvatures(records, positions, self.point, self.direction, sum);
-    }
-}
 
 /// Largest dimension for which a private Hessian is formed (one release of 524,800 numbers).
 pub const MAX_PRIVATE_HESSIAN_DIM: usize = 1024;
