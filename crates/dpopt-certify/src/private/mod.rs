@@ -186,14 +186,6 @@ pub enum PrivateCertificateError {
         /// Coordinates of a point.
         dim: usize,
     },
-    /// Its plan is for the noise of one process.
-    #[error(
-        "releases have {factor} times the noise that was planned for: not all of the parties are counted on"
-    )]
-    MoreNoise {
-        /// Of the standard deviation.
-        factor: f64,
-    },
     /// Gradients at a point that is not finite count as zero, and would look like those of a stationary one.
     #[error("a point has a coordinate of {value}, at which records may count as zero")]
     FarPoint {
@@ -368,10 +360,6 @@ impl Terms {
         let (planned, found) = (self.facts.adjacency, mean.data().adjacency());
         if planned != found {
             return Err(PrivateCertificateError::OtherAdjacency { planned, found });
-        }
-        let factor = mean.curator().noise_excess();
-        if factor > 1.0 {
-            return Err(PrivateCertificateError::MoreNoise { factor });
         }
         equal("parameters", self.facts.dim as u64, mean.dim() as u64)
     }

@@ -1,6 +1,5 @@
 //! What a run may spend, and what it has left of it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::made::Made;
@@ -97,7 +96,7 @@ pub(super) struct Reservation {
     pub(super) event: Event,
     pub(super) in_ledger: Option<ReservationId>,
     /// On which argument sensitivities may rest that are claimed; none may be without one.
-    pub(super) rests_on: Option<Cow<'static, str>>,
+    pub(super) rests_on: Option<&'static str>,
     terms: Terms,
 }
 
