@@ -53,10 +53,10 @@ pub use goldstein::{Goldstein, GoldsteinSettings, GoldsteinStop, goldstein};
 pub use metrics::{MetricError, accuracy, auc, log_loss, majority_accuracy};
 pub use objective::{Curved, GlmMean, MeanLoss, Objective, WithRegularizer};
 pub use private::{
-    CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, HeldOut, HoldOutPlan, Interval, LIBRARY,
-    LeastEigenvaluePlan, MAX_PRIVATE_HESSIAN_DIM, PopulationGap, PrivateCertificateError,
-    PrivateCurvature, PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrderCertificate,
-    SecondOrderPlan, SecondOrderTargets, SliceCertificate, uniform_gradient_gap,
+    CurvaturePlan, GoldsteinSlicePlan, GradientNormPlan, Interval, LeastEigenvaluePlan,
+    MAX_PRIVATE_HESSIAN_DIM, PopulationGap, PrivateCertificateError, PrivateCurvature,
+    PrivateGradientNorm, PrivateLeastEigenvalue, SecondOrderCertificate, SecondOrderPlan,
+    SecondOrderTargets, SliceCertificate, uniform_gradient_gap,
 };
 pub use problem::{GoldsteinProblem, Kl, Problem, ProblemConstants, SecondOrderProblem};
 pub use radial::radial_goldstein;

@@ -309,22 +309,6 @@ pub(crate) const LINES: &[Line] = &[
         ..NOISE
     },
     Line {
-        id: "noise/discrete",
-        words: "noise discrete 1000000",
-        quick: "",
-        peers: Peers::These(&[("opendp", "opendp")]),
-        between: "A candidate is accepted or not by comparisons of exact numbers.",
-        ..NOISE
-    },
-    Line {
-        id: "noise/laplace",
-        words: "noise laplace 1000000",
-        quick: "",
-        peers: Peers::Nobody("no tool here draws discrete Laplace numbers by arrays"),
-        between: "A candidate is accepted or not by comparisons of exact numbers.",
-        ..NOISE
-    },
-    Line {
         id: "noise/prefix-independent",
         words: "noise prefix-independent 1000000 16",
         quick: "",

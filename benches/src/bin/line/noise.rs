@@ -1,13 +1,11 @@
-//! Noise alone: `noise rounded DIM`, `noise discrete DIM`, `noise laplace DIM`, `noise prefix-KIND DIM STEPS`.
+//! Noise alone: `noise rounded DIM`, `noise prefix-KIND DIM STEPS`.
 //!
 //! Work `step`: as many draws at a scale of 2^30 lattice steps; of prefix noise all steps of a period, on sums of nothing.
 
 use std::num::NonZeroUsize;
 
 use dpopt_benches::release::{Failure, curator};
-use dpopt_privacy::noise::{
-    DiscreteGaussian, DiscreteLaplace, Purpose, ReplayKeyForTests, RoundedGaussian, StreamId,
-};
+use dpopt_privacy::noise::{Purpose, ReplayKeyForTests, RoundedGaussian, StreamId};
 use dpopt_privacy::{
     Body, Bound, ClipNorm, LatticeSum, NoiseMultiplier, Participation, PrefixKind, PrefixNoise,
     Spend, Threads, Which,
@@ -22,7 +20,6 @@ const BAND: u64 = 4;
 pub(crate) fn run(words: &[&str]) -> Option<Result<(), Failure>> {
     Some(match *words {
         ["noise", "rounded", dim, t] => rounded(dim, t),
-        ["noise", kind @ ("discrete" | "laplace"), dim, t] => discrete(kind, dim, t),
         ["noise", kind, dim, steps, _] => prefix(kind, dim, steps),
         _ => return None,
     })
@@ -54,26 +51,6 @@ fn fresh() -> impl FnMut() -> StreamId {
 
 fn rounded(dim: &str, threads: &str) -> Result<(), Failure> {
     let draw = draws(count(dim)?, threads.parse()?)?;
-    Side::new(vec![("step", Box::new(draw))]).serve()
-}
-
-fn discrete(kind: &str, dim: &str, threads: &str) -> Result<(), Failure> {
-    let (gaussian, laplace) = (
-        DiscreteGaussian::new(30_f64.exp2())?,
-        DiscreteLaplace::new(1.0 / 30_f64.exp2())?,
-    );
-    let key = ReplayKeyForTests::from_seed(1);
-    let threads = Threads::new(threads.parse()?);
-    let mut sums = vec![0i64; count(dim)?];
-    let mut id = fresh();
-    let of_gaussian = kind == "discrete";
-    let draw = move || {
-        match of_gaussian {
-            true => gaussian.add_release(key.as_key(), id(), &threads, &mut sums)?,
-            false => laplace.add_release(key.as_key(), id(), &threads, &mut sums)?,
-        }
-        Ok(sums[0] as f64)
-    };
     Side::new(vec![("step", Box::new(draw))]).serve()
 }
 

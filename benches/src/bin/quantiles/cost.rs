@@ -100,8 +100,8 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         }
         let mut picker = curator("threshold");
         let rest = Epsilon::new(THRESHOLD * epsilon)?;
-        picker.reserve(&Spend::Fixed(Event::PermuteAndFlip { epsilon: rest }))?;
-        let picked = picker.permute_and_flip(&sum.finish(relation), rest)?;
+        picker.reserve(&Spend::Fixed(Event::ExponentialMechanism { epsilon: rest }))?;
+        let picked = picker.exponential(&sum.finish(relation), rest)?;
         let at = |line: f64| {
             mean(&unseen, |person| {
                 cost_of(score(person, &w) > line, person.rich)

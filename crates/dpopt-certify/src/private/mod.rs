@@ -11,7 +11,6 @@
 
 mod curvature;
 mod gradient;
-mod hold_out;
 mod population;
 mod products;
 #[cfg(test)]
@@ -37,7 +36,6 @@ pub use curvature::{CurvaturePlan, PrivateCurvature};
 pub use dpopt_oracle::query::MAX_PRIVATE_HESSIAN_DIM;
 pub use dpopt_solver::SecondOrderTargets;
 pub use gradient::{GradientNormPlan, PrivateGradientNorm};
-pub use hold_out::{HeldOut, HoldOutPlan, LIBRARY};
 
 pub use population::PopulationGap;
 pub use second::{SecondOrderCertificate, SecondOrderPlan};

@@ -339,15 +339,6 @@ impl SecondOrderPlan {
         self.targets
     }
 
-    /// Refuses data of another size, shape or adjacency, and points out of reach.
-    pub(super) fn check_data<L: TwiceDifferentiable>(
-        &self,
-        mean: &PrivateMean<'_, L>,
-        point: &[f64],
-    ) -> Result<(), PrivateCertificateError> {
-        self.gradient.check_data(mean, point)
-    }
-
     /// What is added to the released gradient norm, and taken from the released eigenvalue (lambda, for an episode that stays).
     #[must_use]
     pub fn margins(&self) -> SecondOrderTargets {

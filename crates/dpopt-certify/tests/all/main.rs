@@ -1,5 +1,4 @@
 //! Evaluations and tuning through the public door.
 
 mod evaluations;
-mod hold_out;
 mod tuning;

@@ -49,43 +49,6 @@ impl<L: Loss> PrivateMean<'_, L> {
         Ok(chosen)
     }
 
-    /// The first of these queries whose mean over all records has a norm that is seen to be below `threshold`; none where none is: see
-    /// [`dpopt_privacy::Curator::redeem_first`]. All have one bound.
-    ///
-    /// # Privacy
-    /// One `AboveThreshold` of `epsilon`, whatever the number of queries. They have to be public.
-    ///
-    /// # Errors
-    /// [`AskError`]; nothing is charged then.
-    pub fn first_short_norm<Q: Query<L>>(
-        &mut self,
-        among: &[Q],
-        threshold: f64,
-        epsilon: Epsilon,
-    ) -> Result<Option<usize>, AskError> {
-        let bound = self.common_bound(among.iter())?;
-        let body = self.body(Which::All)?;
-        let whole = threshold * self.facts.records as f64;
-        let curator = self.books.curator_mut();
-        let mut ticket = curator.grant_first(body, bound, whole, epsilon)?;
-        let read = ticket.sample().denominator();
-        for query in among {
-            let sum = self.sum(query, ticket.sample(), &|_| empty(bound, None))?;
-            ticket.add_norm(sum).map_err(Refused::from)?;
-        }
-        let first = self.books.curator_mut().redeem_first(ticket)?;
-        // One release, however many passes.
-        for (i, query) in among.iter().enumerate() {
-            let (gradients, values) = (query.gradients_per_record(), query.values_per_record());
-            if i == 0 {
-                self.books.count(read, gradients, values);
-            } else {
-                self.books.count_reads(read, gradients, values);
-            }
-        }
-        Ok(first)
-    }
-
     /// The bound of all of these.
     fn common_bound<'q, Q: Query<L> + 'q>(
         &self,

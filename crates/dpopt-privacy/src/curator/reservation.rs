@@ -201,11 +201,7 @@ impl Reservation {
         let selects = |leaf: &Event| {
             matches!(
                 leaf,
-                Event::ExponentialMechanism { .. }
-                    | Event::PermuteAndFlip { .. }
-                    | Event::AboveThreshold { .. }
-                    | Event::ReportNoisyMax { .. }
-                    | Event::RepeatAndSelect { .. }
+                Event::ExponentialMechanism { .. } | Event::RepeatAndSelect { .. }
             )
         };
         let leaves = self.event.leaves();
@@ -532,9 +528,6 @@ fn made_on_all(leaf: &Event, adjacency: Adjacency) -> bool {
         Event::Gaussian { .. }
         | Event::PrefixSums { .. }
         | Event::ExponentialMechanism { .. }
-        | Event::PermuteAndFlip { .. }
-        | Event::AboveThreshold { .. }
-        | Event::ReportNoisyMax { .. }
         | Event::RepeatAndSelect { .. } => true,
         Event::PoissonSampled { event, .. } | Event::RandomAllocation { event, .. } => {
             matches!(**event, Event::Gaussian { .. })

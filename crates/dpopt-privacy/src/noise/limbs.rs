@@ -22,15 +22,6 @@ impl Limbs {
         &self.0
     }
 
-    /// The number, if it is below 2^64.
-    pub(crate) fn try_into_word(&self) -> Option<u64> {
-        match self.trimmed() {
-            [] => Some(0),
-            [word] => Some(*word),
-            _ => None,
-        }
-    }
-
     /// The number of binary digits; zero has none.
     pub(crate) fn bits(&self) -> u64 {
         let limbs = self.trimmed();

@@ -1,4 +1,4 @@
-//! Noise whose distribution is exact: keyed random streams, the rounded Gaussian, and discrete laws.
+//! Noise whose distribution is exact: keyed random streams and the rounded Gaussian.
 //!
 //! A release adds [`RoundedGaussian`] noise to an integer sum. For an integer `S`,
 //! `S + round(s·Z) = round(S + s·Z)` (ties have probability zero), so the release is a function
@@ -6,8 +6,7 @@
 //! and so is every composition of such releases. The whole argument, with what it assumes, is
 //! in `docs/privacy/rounded-gaussian.md`.
 //!
-//! [`DiscreteGaussian`] (zCDP) and [`DiscreteLaplace`] (pure DP) are laws on the integers
-//! themselves, see `docs/privacy/discrete-noise.md`. [`FloatGaussian`] is for simulation only.
+//! [`FloatGaussian`] is for simulation only.
 //!
 //! ```
 //! use dpopt_privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};
@@ -22,12 +21,9 @@
 //! ```
 
 mod accept;
-pub(crate) mod bernoulli;
 mod blocks;
 mod chacha;
 pub(crate) mod digits;
-mod discrete_gaussian;
-mod discrete_laplace;
 pub(crate) mod dyadic;
 mod error;
 mod exponential;
@@ -40,8 +36,6 @@ mod stream;
 mod strips;
 
 #[cfg(test)]
-mod discrete_tests;
-#[cfg(test)]
 mod exactness_tests;
 #[cfg(test)]
 mod law_tests;
@@ -50,8 +44,6 @@ mod testkit;
 #[cfg(test)]
 mod vector_tests;
 
-pub use discrete_gaussian::DiscreteGaussian;
-pub use discrete_laplace::DiscreteLaplace;
 pub use error::NoiseError;
 pub use float_gaussian::FloatGaussian;
 pub use purpose::Purpose;

@@ -6,7 +6,6 @@ use dpopt_lanes::Threads;
 
 use super::blocks::BlockSource;
 use super::digits::BitSource;
-use super::discrete_gaussian::DiscreteGaussian;
 use super::error::NoiseError;
 use super::purpose::Purpose;
 use super::real::{BLOCK_DRAWS, LONG_BITS, RealNormal, fill_long, refine};
@@ -166,11 +165,6 @@ fn a_vector_begins_at_the_first_block() {
     let noise = RoundedGaussian::new(1e6).unwrap();
     assert_eq!(
         noise.add_release(key.as_key(), later, &threads(1), &mut sums),
-        expected
-    );
-    let discrete = DiscreteGaussian::new(1e6).unwrap();
-    assert_eq!(
-        discrete.add_release(key.as_key(), later, &threads(1), &mut sums),
         expected
     );
     assert_eq!(sums, [5; 3]);

@@ -4,7 +4,7 @@
 //! above them, so it is below 2^128. One unit of the last place is called an ulp. Operations that
 //! are not exact round down by less than one ulp each; callers carry the error.
 
-use crate::noise::bernoulli::Rational;
+use super::rate::Rational;
 
 /// Limbs above the fraction.
 const WHOLE: usize = 2;
@@ -285,7 +285,11 @@ mod tests {
     use super::*;
 
     fn rational(numerator: u128, denominator: u128) -> Rational {
-        Rational::new(numerator, NonZeroU128::new(denominator).unwrap())
+        Rational {
+            numerator,
+            denominator: NonZeroU128::new(denominator).unwrap(),
+            halvings: 0,
+        }
     }
 
     /// exp(−1), exp(−1/2) and exp(−10) to 256 bits, rounded down: mpmath with 400 bits.

@@ -44,7 +44,6 @@ mod estimators;
 mod evaluation;
 mod faithful;
 mod groups;
-mod hold_out;
 mod hostile;
 mod hostile_saddle;
 mod labelled;

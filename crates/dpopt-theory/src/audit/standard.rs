@@ -4,9 +4,9 @@ use super::error::AuditError;
 use super::registry::Registry;
 use super::{
     adaptive, certificates, chained, crooked, drawn, epochs, estimators, evaluation, faithful,
-    groups, hold_out, mechanisms, members, minimax, one_pass, passes, periods, perturbed,
-    projected, queries, saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order,
-    selections, solvers, tuning, twins, variants,
+    groups, mechanisms, members, minimax, one_pass, passes, periods, perturbed, projected, queries,
+    saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order, selections, solvers,
+    tuning, twins, variants,
 };
 
 impl Registry {
@@ -27,7 +27,6 @@ impl Registry {
             queries::register,
             certificates::register,
             evaluation::register,
-            hold_out::register,
             solvers::register,
             variants::register,
             passes::register,
