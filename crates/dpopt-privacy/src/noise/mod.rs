@@ -6,8 +6,6 @@
 //! and so is every composition of such releases. The whole argument, with what it assumes, is
 //! in `docs/privacy/rounded-gaussian.md`.
 //!
-//! [`FloatGaussian`] is for simulation only.
-//!
 //! ```
 //! use dpopt_privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};
 //!
@@ -27,7 +25,6 @@ pub(crate) mod digits;
 pub(crate) mod dyadic;
 mod error;
 mod exponential;
-mod float_gaussian;
 pub(crate) mod limbs;
 mod purpose;
 pub(crate) mod real;
@@ -45,7 +42,6 @@ mod testkit;
 mod vector_tests;
 
 pub use error::NoiseError;
-pub use float_gaussian::FloatGaussian;
 pub use purpose::Purpose;
 pub(crate) use rounded_gaussian::of_steps;
 pub use rounded_gaussian::{NoisySum, RoundedGaussian};
