@@ -422,9 +422,7 @@ impl Builder {
     /// The one inner event.
     fn one(&mut self, fields: &Fields<'_>, depth: usize) -> Result<Box<Event>, EventError> {
         let event = self.inner(fields, depth)?;
-        event
-            .map(Box::new)
-            .ok_or_else(|| fields.missing("event"))
+        event.map(Box::new).ok_or_else(|| fields.missing("event"))
     }
 
     /// The inner events.

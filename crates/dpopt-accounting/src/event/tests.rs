@@ -201,9 +201,8 @@ fn the_shape_is_that_of_dp_accounting() {
 #[test]
 fn errors_carry_the_path() {
     let good = r#"{"class_name":"GaussianDpEvent","noise_multiplier":1}"#;
-    let list = format!(
-        r#"{{"events":[{good},{{"class_name":"SelfComposedDpEvent","count":3,"event":"#
-    );
+    let list =
+        format!(r#"{{"events":[{good},{{"class_name":"SelfComposedDpEvent","count":3,"event":"#);
     let end = r#"}],"class_name":"ComposedDpEvent"}"#;
     let rows = include_str!("../../tests/data/bad_events.txt").lines();
     for row in rows.filter(|row| !row.starts_with('#')) {

@@ -25,7 +25,6 @@ pub(crate) mod digits;
 pub(crate) mod dyadic;
 mod error;
 mod exponential;
-pub(crate) mod limbs;
 mod purpose;
 pub(crate) mod real;
 mod rounded_gaussian;

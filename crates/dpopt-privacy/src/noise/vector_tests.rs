@@ -1,5 +1,6 @@
 //! Tests of long vectors: blocks, threads, and draws that are found again.
 
+use super::dyadic::low_bits;
 use std::num::NonZeroUsize;
 
 use dpopt_lanes::Threads;
@@ -193,22 +194,18 @@ fn a_refined_draw_is_the_same_draw() {
         let fine = of(400);
         for bits in [0, 1, 54, 55, 56, 118, 119, 120, 200, 399] {
             let coarse = of(bits);
-            assert_eq!(
-                coarse.size,
-                fine.size.down(400 - u64::from(bits)),
-                "{index} {bits}"
-            );
+            assert_eq!(coarse.size, &fine.size >> (400 - bits), "{index} {bits}");
             assert_eq!(coarse.negative, fine.negative);
         }
         let filled = out[index];
         assert_eq!(fine.negative, filled < 0);
         assert_eq!(
-            of(LONG_BITS).size.shifted_down(0),
+            low_bits(&of(LONG_BITS).size),
             filled.unsigned_abs(),
             "{index}"
         );
         // 64 digits after the head are not all alike.
-        let tail = fine.size.shifted_down(400 - 55 - 64) as u64;
+        let tail = low_bits(&(&fine.size >> (400 - 55 - 64))) as u64;
         assert!((4..=60).contains(&tail.count_ones()), "{index}");
     }
 }
@@ -225,7 +222,7 @@ fn rounded_noise_is_the_real_draw_rounded() {
             }
             // ⌊2^e·|w| + 1/2⌋ from one digit more.
             let real = refine(key.as_key(), ID, index as u64, exponent + 1).unwrap();
-            let size = ((real.size.shifted_down(0) + 1) >> 1) as i64;
+            let size = ((low_bits(&real.size) + 1) >> 1) as i64;
             assert_eq!(
                 k,
                 if real.negative {
