@@ -31,8 +31,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod individual;
-
 use serde::{Deserialize, Serialize};
 
 use crate::accounting::special::log_add_exp;

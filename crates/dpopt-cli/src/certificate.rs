@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::chosen::Chosen;
 use crate::no_bound::NoBound;
-use crate::ranks;
 
 /// With at most this probability a certificate is wrong.
 const FAILURE: f64 = 0.05;
@@ -161,8 +160,6 @@ pub(crate) fn run(
     let plan = &*chosen.plan;
     let windows = if projects {
         Err(NoCertificate::Projected)
-    } else if ranks::adds_noise() {
-        Err(NoCertificate::NoBound(NoBound::Noise))
     } else {
         WindowPlan::of(plan, FAILURE).map_err(NoCertificate::Window)
     };

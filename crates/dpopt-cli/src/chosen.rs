@@ -6,7 +6,6 @@ use dpopt::oracle::NoSample;
 
 use crate::args::{AnySolver, SolverArg};
 use crate::no_bound::NoBound;
-use crate::ranks;
 use crate::sosp_args::How;
 
 /// How far a walk went that should have stayed in a ball around 0.
@@ -62,11 +61,7 @@ impl Chosen {
 
     /// The bound that the plan states of its runs, or the reason that it states none: what public facts say before a run.
     pub(crate) fn planned_bound(&self) -> Result<StatedBound, NoBound> {
-        let bound = self.foreseen(self.plan.bound(), false)?;
-        match ranks::adds_noise() {
-            true => Err(NoBound::Noise),
-            false => Ok(bound),
-        }
+        self.foreseen(self.plan.bound(), false)
     }
 
     /// `bound`, unless public facts rule it out. `certified`: it was released of the result itself.
@@ -140,7 +135,6 @@ impl Chosen {
             | Withheld::Blocks
             | Withheld::Domain => NoBound::Constants,
             Withheld::DeclaredSize { .. } => NoBound::DeclaredSize,
-            Withheld::Noise { .. } => NoBound::Noise,
             Withheld::OtherRecords { .. } => NoBound::OtherRecords,
             Withheld::SinglePrecision => NoBound::SinglePrecision,
             Withheld::Regularized => NoBound::Regularized,

@@ -68,7 +68,6 @@ mod tune;
 mod weak;
 
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -130,21 +129,12 @@ pub fn alone(words: Vec<OsString>) -> ExitCode {
 }
 
 /// As [`alone`], as one of several ranks, each of which is called with the same words and reads records of its own. Results are those of
-/// one process with all records, and the first rank tells them. `honest`: they are parties that do not trust each other with their records,
-/// of which so many are counted on; each adds its own share of the noise.
+/// one process with all records, and the first rank prints them.
 #[must_use]
-pub fn on_ranks(
-    exchange: Box<dyn Exchange>,
-    honest: Option<NonZeroUsize>,
-    words: Vec<OsString>,
-) -> ExitCode {
+pub fn on_ranks(exchange: Box<dyn Exchange>, words: Vec<OsString>) -> ExitCode {
     let first = exchange.rank() == 0;
     tell::set_silent(!first);
-    let together = match honest {
-        Some(honest) => Together::of_parties(exchange, honest),
-        None => Together::new(exchange),
-    };
-    let together = match together {
+    let together = match Together::new(exchange) {
         Ok(together) => together,
         Err(error) => {
             tell(&format!("error: {error}"));
@@ -192,7 +182,7 @@ fn run(words: Vec<OsString>) -> Exit {
 fn ended_by(error: &CliError) -> Exit {
     if ranks::tells(error) {
         let who = ranks::own().map_or_else(String::new, |own| format!("rank {}: ", own.rank()));
-        let text = ranks::told(one_line(&error.to_string()));
+        let text = one_line(&error.to_string());
         tell::tell_always(&format!("{who}error: {text}"));
     }
     error.exit()

@@ -35,8 +35,6 @@ pub(crate) enum NoBound {
     SinglePrecision,
     /// A regulariser was added.
     Regularized,
-    /// Parties added more noise than the plan has.
-    Noise,
 }
 
 impl std::fmt::Display for NoBound {
@@ -72,7 +70,6 @@ impl std::fmt::Display for NoBound {
             NoBound::OtherRecords => "none stated: the run read other records than its plan is for",
             NoBound::SinglePrecision => "none stated: the sums were in single precision, which the proof does not cover",
             NoBound::Regularized => "none stated: the bound is on a Goldstein distance, and a regulariser was added",
-            NoBound::Noise => "none stated where not all parties are counted on: each adds its share, and together they add more noise than is planned",
             NoBound::Tuned => {
                 "none stated for the best of several runs: proofs are about a run that was not chosen by what it released"
             }

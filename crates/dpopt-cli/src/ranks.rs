@@ -1,13 +1,10 @@
 //! The ranks of this command, where it is started on several: what each of them reads, and who tells the results.
 
 use std::fmt::Display;
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-use dpopt::nonconvex::Plan;
-use dpopt::oracle::{DataError, Offers, PrivateData, PublicOrder};
+use dpopt::oracle::{DataError, PrivateData, PublicOrder};
 use dpopt::privacy::{Adjacency, Curator, ExchangeError, Refused, Together};
 
 use crate::error::CliError;
@@ -39,33 +36,9 @@ pub(crate) fn own() -> Option<Together> {
     OWN.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Refuses a plan that these ranks can't run together, before anything is written.
-pub(crate) fn check_plan(curator: &Curator, plan: &dyn Plan) -> Result<(), CliError> {
-    curator.may_reserve(&plan.spend())?;
-    refuse(
-        "--solver",
-        are_parties() && plan.needs().meets(Offers::TRUSTING),
-        "it needs norms, selections or passes over single records, which parties that do not trust each other can't make",
-    )
-}
-
 /// Whether this is the rank that keeps the ledger, writes and tells.
 pub(crate) fn is_first() -> bool {
     own().is_none_or(|ranks| ranks.is_first())
-}
-
-/// Whether these are parties that do not trust each other.
-pub(crate) fn are_parties() -> bool {
-    own().is_some_and(|ranks| ranks.honest().is_some())
-}
-
-/// Whether these are parties that add more noise together than is planned, since not all are counted on.
-pub(crate) fn adds_noise() -> bool {
-    own().is_some_and(|ranks| {
-        ranks
-            .honest()
-            .is_some_and(|honest| honest.get() < ranks.ranks())
-    })
 }
 
 /// Refuses to go on unless all ranks say the same here.
@@ -239,25 +212,6 @@ pub(crate) fn refuse(flag: &'static str, given: bool, problem: &str) -> Result<(
             format!("{problem} (there are {} ranks)", ranks.ranks()),
         )),
         None => Ok(()),
-    }
-}
-
-/// What an error of this rank alone is told as. Of a party its words may hold what is its own, such as how many records it has, and all that is
-/// told goes to whoever has started the ranks: the words are in a file on its machine.
-pub(crate) fn told(text: String) -> String {
-    if !are_parties() || is_first() {
-        return text;
-    }
-    let path = std::env::temp_dir().join(format!("dpopt-{}.error", std::process::id()));
-    let mut options = File::options();
-    options.write(true).create_new(true);
-    // For its owner alone: others have accounts there.
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(&path);
-    match file.and_then(|mut file| writeln!(file, "{text}")) {
-        Ok(()) => format!("its own, told in {} there", path.display()),
-        Err(_) => "its own, which could not be written down there".to_owned(),
     }
 }
 

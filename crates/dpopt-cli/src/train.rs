@@ -400,7 +400,6 @@ pub(crate) fn run(args: &TrainArgs) -> Result<Exit, CliError> {
         Some(curator) => curator,
         None => ranks::curator(data.adjacency())?,
     };
-    ranks::check_plan(&curator, &*chosen.plan).map_err(|error| before.told(error))?;
     let budget_file = match ledger {
         Some(ledger) => {
             let table = (facts.records, source.schema.label());

@@ -215,10 +215,8 @@ fn covered(
     if !facts.whole {
         return Err(Withheld::Shortened);
     }
-    let noise_excess = oracle.books().curator().noise_excess();
     let premises = premises(facts, scale, (hessian, sample.is_some()));
     premises.hold(&Known {
-        noise_excess,
         sample: sample.unwrap_or(Ok(())),
         ..Known::of(&oracle.facts())
     })

@@ -383,15 +383,11 @@ impl<'a, S: ScoreSaddle + Clone> Releasing<'a, S> {
         let known = means
             .facts()
             .with_all_constants(&means.constants_at(&point));
-        let noise_excess = means.curator().noise_excess();
         let premises = premises(facts, scale, (hessian, false));
         // The best y is the same over the open set, which is another than that of the loss.
         let domain = DomainStamp::of(&self.objective.domain());
         let saddle = premises.saddle.map(|shape| SaddleShape { domain, ..shape });
-        let held = Premises { saddle, ..premises }.hold(&Known {
-            noise_excess,
-            ..Known::of(&known)
-        });
+        let held = Premises { saddle, ..premises }.hold(&Known::of(&known));
         match held {
             Ok(covered) => Ok((covered, means.into_curator())),
             Err(why) => Err(CertificateFailed::with(means.into_curator(), why)),

@@ -3,8 +3,6 @@
 //! A release makes few rounds: those in which the ranks agree have seven words, the sum has as many as it has coordinates. A rank that is
 //! dead or hangs ends the run on all ranks within a limit. `docs/mpi.md` says how to use it, `docs/privacy/mpi.md` who sees what.
 
-mod masked;
-
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,8 +13,6 @@ use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, CommunicatorCollectives as _};
 use zeroize::Zeroizing;
-
-pub use masked::Masked;
 
 /// Words that are reduced at once: 128 MiB. MPI counts in 32 bits.
 const AT_ONCE: usize = 1 << 24;

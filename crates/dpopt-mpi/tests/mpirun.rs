@@ -462,43 +462,10 @@ fn ranks_with_other_words_are_told() {
     );
 }
 
-/// Parties that don't trust each other: each with its own noise, masked, and the statement says on what it rests.
+/// Masked sums were removed: the flag of them is refused, with what to use instead.
 #[test]
-fn parties_train_together_and_what_they_can_not_make_is_refused() {
-    let with = "--data part-{rank}.csv --schema s.toml --max-steps 400 --epsilon 1e6 --ledger b.jsonl --budget 2e6 --budget-delta 1e-3 --out o --threads 1";
-    for solver in [
-        "noisy-gd",
-        "dp-sgd --adjacency add-remove --public-records 1500",
-        "spiderboost",
-        "dp-mf",
-        "tree-spider",
-    ] {
-        let place = Place::new(3);
-        let output = place.run(
-            3,
-            &format!("--honest-parties 2 train {with} --solver {solver}"),
-        );
-        let said = both(&output);
-        assert!(output.status.success(), "{solver}: {said}");
-        assert_eq!(said.matches("Table  ").count(), 1, "{said}");
-        let events = std::fs::read_to_string(place.0.path().join("o/events.json")).unwrap();
-        assert!(events.contains("at least 2 of 3 parties add their share"));
-        let mut books = Ledger::open(&place.0.path().join("b.jsonl")).unwrap();
-        let state = books.state().unwrap();
-        assert_eq!((state.runs, state.open), (1, 0));
-    }
-    let place = Place::new(3);
-    for (honest, solver, why) in [
-        ("2", "adaptive-gd", "parties that do not trust each other"),
-        (
-            "2",
-            "recursive-sgd --radius 1",
-            "parties that do not trust each other",
-        ),
-        ("4", "dp-sgd", "4 honest parties can't be among 3"),
-        ("0", "dp-sgd", "--honest-parties: a whole number"),
-    ] {
-        let words = format!("--honest-parties {honest} train {with} --solver {solver}");
-        place.refused(3, &words, why);
-    }
+fn ranks_with_masks_are_refused() {
+    let words = "--honest-parties 2 train --data part-{rank}.csv --schema s.toml --out o";
+    let why = "--honest-parties: masked sums were removed";
+    Place::new(3).refused(3, words, why);
 }

@@ -1,6 +1,5 @@
 //! Privacy statements.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -48,7 +47,7 @@ pub struct Guarantee {
     accountant: Accountant,
     event: Event,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    rests_on: Vec<Cow<'static, str>>,
+    rests_on: Vec<&'static str>,
 }
 
 impl Guarantee {
@@ -56,7 +55,7 @@ impl Guarantee {
         event: &Event,
         delta: Delta,
         adjacency: Adjacency,
-        rests_on: Vec<Cow<'static, str>>,
+        rests_on: Vec<&'static str>,
     ) -> Result<Self, AccountingError> {
         let (accountant, epsilon) = Accountant::least(event, delta, adjacency)?;
         Ok(Self {
@@ -100,9 +99,9 @@ impl Guarantee {
     }
 
     /// Properties that were claimed and not enforced, on which it rests besides
-    /// ([`crate::Curator::reserve_claimed`], [`crate::Together::of_parties`]); none for most runs.
+    /// ([`crate::Curator::reserve_claimed`]); empty for most runs.
     #[must_use]
-    pub fn rests_on(&self) -> &[Cow<'static, str>] {
+    pub fn rests_on(&self) -> &[&'static str] {
         &self.rests_on
     }
 }

@@ -59,26 +59,6 @@ fn push(secret: &mut Vec<i64>, number: i64) {
     secret.push(number);
 }
 
-impl Ticket<ForFirst> {
-    /// Adds a candidate: a sum over all records.
-    ///
-    /// # Errors
-    /// [`TicketError::OtherBound`] and [`TicketError::OtherBlocks`] for a sum that was not
-    /// granted; [`TicketError::Exchange`].
-    pub fn add_norm(&mut self, sum: LatticeSum) -> Result<(), TicketError> {
-        let bound = self.terms.bound;
-        if let Some(together) = &self.terms.together {
-            together.note(&format_args!("{bound:?}"));
-        }
-        let integers = sealed(sum, bound, self.sample.adjacency())?;
-        let integers = whole(integers, self.terms.together.as_ref())?;
-        let norm = bound.norm_in_steps(&integers, &[]);
-        // Norms of sums are below 2^62.
-        push(&mut self.terms.norms, norm.min(1 << 62) as i64);
-        Ok(())
-    }
-}
-
 impl Ticket<ForChoice> {
     /// Adds a candidate: a sum over all records, and a public shift of it in its own units.
     ///
@@ -210,25 +190,6 @@ pub struct ForChoice {
     pub(crate) scores: Vec<i64>,
     /// The ranks that sums are added over.
     pub(crate) together: Option<Together>,
-}
-
-/// A search for the first short norm.
-pub struct ForFirst {
-    pub(crate) event: Event,
-    pub(crate) bound: Bound,
-    pub(crate) epsilon: Epsilon,
-    /// What norms are compared with.
-    pub(crate) threshold: f64,
-    /// In steps. **Secret**.
-    pub(crate) norms: Vec<i64>,
-    /// The ranks that sums are added over.
-    pub(crate) together: Option<Together>,
-}
-
-impl Drop for ForFirst {
-    fn drop(&mut self) {
-        self.norms.zeroize();
-    }
 }
 
 impl Drop for ForChoice {

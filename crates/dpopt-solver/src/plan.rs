@@ -383,7 +383,6 @@ fn run(plan: &dyn Plan, oracle: &mut dyn Oracle, run: Run<'_>) -> Result<Outcome
         if let Some((bound, rests_on)) = claimed {
             let known = Known {
                 facts: &facts,
-                noise_excess: with.books().curator().noise_excess(),
                 sample,
                 regularizer: run.regularizer,
             };

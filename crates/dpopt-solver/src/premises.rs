@@ -51,8 +51,6 @@ pub struct SaddleShape {
 pub struct Known<'a> {
     /// Of the records and the field; constants may be those of one point.
     pub facts: &'a OracleFacts,
-    /// [`dpopt_privacy::Curator::noise_excess`].
-    pub noise_excess: f64,
     /// Whether the records were a fresh sample before the first of these answers.
     pub sample: Result<(), NoSample>,
     /// The regulariser that was added, if there was one.
@@ -65,7 +63,6 @@ impl<'a> Known<'a> {
     pub fn of(facts: &'a OracleFacts) -> Self {
         Self {
             facts,
-            noise_excess: 1.0,
             sample: Ok(()),
             regularizer: None,
         }
@@ -111,11 +108,6 @@ impl Premises {
                 found: oracle.records,
                 found_under: oracle.adjacency,
             });
-        }
-        // NaN must be refused.
-        if !(of.noise_excess <= 1.0) {
-            let factor = of.noise_excess;
-            return Err(Withheld::Noise { factor });
         }
         if !oracle.exact_for(self.asked) {
             return Err(Withheld::SinglePrecision);

@@ -29,14 +29,6 @@ pub enum Withheld {
         /// Its adjacency.
         found_under: Adjacency,
     },
-    /// Each of several parties added its share of the noise, of which fewer were counted on.
-    #[error(
-        "releases have {factor} times the noise that was planned for, since not all parties are counted on"
-    )]
-    Noise {
-        /// Of the standard deviation.
-        factor: f64,
-    },
     /// Sums in single precision shorten contributions.
     #[error("sums are in single precision, which no bound is about")]
     SinglePrecision,

@@ -29,7 +29,6 @@ mod allocation;
 mod any;
 mod compose;
 mod error;
-pub mod exchange;
 mod fixed;
 mod laplace;
 mod lattice;
@@ -104,13 +103,6 @@ impl PldOptions {
     #[must_use]
     pub fn with_relative_width(mut self, relative_width: f64) -> Self {
         self.relative_width = relative_width;
-        self
-    }
-
-    /// The same options with another largest transform.
-    #[must_use]
-    pub fn with_max_size(mut self, max_size: usize) -> Self {
-        self.max_size = max_size;
         self
     }
 
@@ -198,24 +190,18 @@ pub(super) fn upper_epsilon(
 /// # Errors
 /// [`PldError`] as [`epsilon`](fn@epsilon), and for a negative epsilon.
 pub fn delta(event: &Event, epsilon: f64, adjacency: Adjacency) -> Result<PldBounds, PldError> {
-    delta_with(event, epsilon, adjacency, &PldOptions::default())
-}
-
-/// [`delta`](fn@delta) with options.
-///
-/// # Errors
-/// As [`delta`](fn@delta), and for options out of range.
-pub fn delta_with(
-    event: &Event,
-    epsilon: f64,
-    adjacency: Adjacency,
-    options: &PldOptions,
-) -> Result<PldBounds, PldError> {
     if !epsilon.is_finite() || epsilon < 0.0 {
         return Err(PldError::BadEpsilon { value: epsilon });
     }
     let query = Query::Delta(epsilon);
-    solve(event, query, adjacency, options, Ends::Both, 1)
+    solve(
+        event,
+        query,
+        adjacency,
+        &PldOptions::default(),
+        Ends::Both,
+        1,
+    )
 }
 
 /// The bounds of [`delta`](fn@delta) at each of several epsilons.

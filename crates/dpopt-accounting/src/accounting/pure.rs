@@ -104,16 +104,6 @@ pub fn amplified(epsilon: f64, rate: f64) -> f64 {
 pub mod advanced {
     use crate::units::{Delta, Epsilon};
 
-    /// `e0 sqrt(2 k log(1/delta)) + k e0 (e^e0 - 1)`: epsilon of the k-fold composition.
-    ///
-    /// Source: Dwork, Rothblum and Vadhan 2010, Theorem III.3 (Dwork and Roth 2014, Theorem 3.20).
-    #[must_use]
-    pub fn dwork_rothblum_vadhan(epsilon0: Epsilon, count: u64, delta: Delta) -> f64 {
-        let (e0, k) = (epsilon0.get(), count as f64);
-        let value = e0 * (-2.0 * k * delta.get().ln()).sqrt() + k * e0 * e0.exp_m1();
-        value * (1.0 + 1e-14)
-    }
-
     /// The least of three bounds on epsilon of a composition of epsilon_i-DP mechanisms, each
     /// given with its multiplicity: the sum, and with `A = sum epsilon_i tanh(epsilon_i / 2)` and
     /// `B = sum epsilon_i^2`, `A + sqrt(2 B log(1/delta))` and `A + sqrt(2 B log(e + sqrt(B)/delta))`.

@@ -1,7 +1,7 @@
 //! Events as JSON objects in the shape of `DpEvent.to_named_tuple`.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Error as _, SerializeMap};
@@ -18,86 +18,24 @@ const THEIRS: &str = "dp_accounting.dp_event";
 /// That of the others.
 const OURS: &str = "dpopt";
 
-/// Every class: module, name, its fields.
-const CLASSES: [(&str, &str, &[&str]); 24] = [
-    (THEIRS, "NoOpDpEvent", &[]),
-    (THEIRS, "NonPrivateDpEvent", &[]),
-    (THEIRS, "GaussianDpEvent", &["noise_multiplier"]),
-    (THEIRS, "LaplaceDpEvent", &["noise_multiplier"]),
-    (OURS, "DiscreteGaussianDpEvent", &["noise_multiplier"]),
-    (
-        THEIRS,
-        "DiscreteLaplaceDpEvent",
-        &["noise_parameter", "sensitivity"],
-    ),
-    (
-        THEIRS,
-        "RandomizedResponseDpEvent",
-        &["noise_parameter", "num_buckets"],
-    ),
-    (
-        THEIRS,
-        "PoissonSampledDpEvent",
-        &["sampling_probability", "event"],
-    ),
-    (
-        THEIRS,
-        "SampledWithReplacementDpEvent",
-        &["source_dataset_size", "sample_size", "event"],
-    ),
-    (
-        THEIRS,
-        "SampledWithoutReplacementDpEvent",
-        &["source_dataset_size", "sample_size", "event"],
-    ),
-    (
-        OURS,
-        "RandomAllocationDpEvent",
-        &["num_steps", "num_participations", "event"],
-    ),
-    (
-        THEIRS,
-        "TruncatedSubsampledGaussianDpEvent",
-        &[
-            "dataset_size",
-            "sampling_probability",
-            "truncated_batch_size",
-            "noise_multiplier",
-        ],
-    ),
-    (THEIRS, "SelfComposedDpEvent", &["event", "count"]),
-    (THEIRS, "ComposedDpEvent", &["events"]),
-    (OURS, "ParallelComposedDpEvent", &["events"]),
-    (
-        THEIRS,
-        "SingleEpochTreeAggregationDpEvent",
-        &["noise_multiplier", "step_counts"],
-    ),
-    (
-        OURS,
-        "PrefixSumsDpEvent",
-        &["noise_multiplier", "step_counts"],
-    ),
-    (
-        THEIRS,
-        "RepeatAndSelectDpEvent",
-        &["event", "mean", "shape"],
-    ),
-    (THEIRS, "ZCDpEvent", &["rho", "xi"]),
-    (OURS, "EpsilonDeltaDpEvent", &["epsilon", "delta"]),
-    (OURS, "ExponentialMechanismDpEvent", &["epsilon"]),
-    (OURS, "PermuteAndFlipDpEvent", &["epsilon"]),
-    (OURS, "AboveThresholdDpEvent", &["epsilon"]),
-    (OURS, "ReportNoisyMaxDpEvent", &["epsilon"]),
+/// Classes of ours; all others are of `dp_accounting`.
+const OUR_CLASSES: [&str; 9] = [
+    "DiscreteGaussianDpEvent",
+    "RandomAllocationDpEvent",
+    "ParallelComposedDpEvent",
+    "PrefixSumsDpEvent",
+    "EpsilonDeltaDpEvent",
+    "ExponentialMechanismDpEvent",
+    "PermuteAndFlipDpEvent",
+    "AboveThresholdDpEvent",
+    "ReportNoisyMaxDpEvent",
 ];
 
-fn class_of(
-    module: Option<&str>,
-    name: &str,
-) -> Option<&'static (&'static str, &'static str, &'static [&'static str])> {
-    CLASSES
-        .iter()
-        .find(|(theirs, known, _)| *known == name && module.is_none_or(|module| module == *theirs))
+fn module_of(class: &str) -> &'static str {
+    match OUR_CLASSES.contains(&class) {
+        true => OURS,
+        false => THEIRS,
+    }
 }
 
 impl Serialize for Event {
@@ -116,7 +54,7 @@ impl Serialize for Node<'_> {
         let class = event.class();
         let module = match event {
             Event::Unsupported { .. } => THEIRS,
-            _ => class_of(None, class).map_or(THEIRS, |(module, ..)| module),
+            _ => module_of(class),
         };
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("module_name", module)?;
@@ -368,30 +306,22 @@ impl Builder {
         let Some(name) = fields.class else {
             return Err(fields.missing("class_name"));
         };
-        let Some((_, class, known)) = class_of(fields.module, name) else {
+        let unknown = || {
             let class_name = match fields.module {
                 Some(module) if module != THEIRS => format!("{module}.{name}"),
                 _ => name.to_owned(),
             };
-            return Ok(Event::Unsupported { class_name });
+            Event::Unsupported { class_name }
         };
-        // A field that changes the mathematics must never be dropped silently.
-        let names = ["module_name", "class_name"];
-        let mut keys = fields.values.keys();
-        if let Some(key) = keys.find(|key| !names.contains(key) && !known.contains(key)) {
-            return Err(fields.unknown(key, name));
+        if fields
+            .module
+            .is_some_and(|module| module != module_of(name))
+        {
+            return Ok(unknown());
         }
-        let event = match (self.inner(fields, depth)?, known.contains(&"event")) {
-            (None, true) => return Err(fields.missing("event")),
-            (event, _) => Box::new(event.unwrap_or(Event::NoOp)),
-        };
-        let events = match (self.all_inner(fields, depth)?, known.contains(&"events")) {
-            (None, true) => return Err(fields.missing("events")),
-            (events, _) => events.unwrap_or_default(),
-        };
         let noise = || fields.unit("noise_multiplier", NoiseMultiplier::new);
         let epsilon = || fields.unit("epsilon", Epsilon::new);
-        Ok(match *class {
+        let event = match name {
             "NoOpDpEvent" => Event::NoOp,
             "NonPrivateDpEvent" => Event::NonPrivate,
             "GaussianDpEvent" => Event::gaussian(noise()?),
@@ -410,23 +340,23 @@ impl Builder {
                 num_buckets: fields.whole("num_buckets")?,
             },
             "PoissonSampledDpEvent" => Event::PoissonSampled {
+                event: self.one(fields, depth)?,
                 sampling_probability: fields.unit("sampling_probability", SamplingRate::new)?,
-                event,
             },
             "SampledWithReplacementDpEvent" => Event::SampledWithReplacement {
+                event: self.one(fields, depth)?,
                 source_dataset_size: fields.whole("source_dataset_size")?,
                 sample_size: fields.whole("sample_size")?,
-                event,
             },
             "SampledWithoutReplacementDpEvent" => Event::SampledWithoutReplacement {
+                event: self.one(fields, depth)?,
                 source_dataset_size: fields.whole("source_dataset_size")?,
                 sample_size: fields.whole("sample_size")?,
-                event,
             },
             "RandomAllocationDpEvent" => Event::RandomAllocation {
+                event: self.one(fields, depth)?,
                 num_steps: fields.whole("num_steps")?,
                 num_participations: fields.whole("num_participations")?,
-                event,
             },
             "TruncatedSubsampledGaussianDpEvent" => Event::TruncatedSubsampledGaussian {
                 dataset_size: fields.whole("dataset_size")?,
@@ -435,11 +365,15 @@ impl Builder {
                 noise_multiplier: noise()?,
             },
             "SelfComposedDpEvent" => Event::SelfComposed {
-                event,
+                event: self.one(fields, depth)?,
                 count: fields.whole("count")?,
             },
-            "ComposedDpEvent" => Event::Composed { events },
-            "ParallelComposedDpEvent" => Event::ParallelComposed { events },
+            "ComposedDpEvent" => Event::Composed {
+                events: self.many(fields, depth)?,
+            },
+            "ParallelComposedDpEvent" => Event::ParallelComposed {
+                events: self.many(fields, depth)?,
+            },
             "SingleEpochTreeAggregationDpEvent" => Event::SingleEpochTreeAggregation {
                 noise_multiplier: noise()?,
                 step_counts: fields.steps()?,
@@ -449,7 +383,7 @@ impl Builder {
                 step_counts: fields.steps()?,
             },
             "RepeatAndSelectDpEvent" => Event::RepeatAndSelect {
-                event,
+                event: self.one(fields, depth)?,
                 mean: fields.real("mean")?,
                 shape: fields.shape()?,
             },
@@ -476,10 +410,25 @@ impl Builder {
             "ReportNoisyMaxDpEvent" => Event::ReportNoisyMax {
                 epsilon: epsilon()?,
             },
-            other => Event::Unsupported {
-                class_name: other.to_owned(),
-            },
-        })
+            _ => return Ok(unknown()),
+        };
+        // A field that changes the mathematics must never be dropped silently.
+        match fields.unread() {
+            Some(field) => Err(fields.unknown(field, name)),
+            None => Ok(event),
+        }
+    }
+
+    /// The one inner event.
+    fn one(&mut self, fields: &Fields<'_>, depth: usize) -> Result<Box<Event>, EventError> {
+        let event = self.inner(fields, depth)?;
+        event.map(Box::new).ok_or_else(|| fields.missing("event"))
+    }
+
+    /// The inner events.
+    fn many(&mut self, fields: &Fields<'_>, depth: usize) -> Result<Vec<Event>, EventError> {
+        let events = self.all_inner(fields, depth)?;
+        events.ok_or_else(|| fields.missing("events"))
     }
 }
 
@@ -488,6 +437,7 @@ pub(super) struct Fields<'a> {
     class: Option<&'a str>,
     module: Option<&'a str>,
     values: BTreeMap<&'a str, &'a Json>,
+    read: RefCell<BTreeSet<&'a str>>,
 }
 
 impl<'a> Fields<'a> {
@@ -497,6 +447,7 @@ impl<'a> Fields<'a> {
             class: None,
             module: None,
             values: BTreeMap::new(),
+            read: RefCell::default(),
         };
         for (key, json) in fields {
             if read.values.insert(key, json).is_some() {
@@ -521,7 +472,16 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn get(&self, field: &str) -> Option<&'a Json> {
-        self.values.get(field).copied()
+        let (key, value) = self.values.get_key_value(field)?;
+        self.read.borrow_mut().insert(key);
+        Some(value)
+    }
+
+    /// A field beside the names that was not asked for.
+    fn unread(&self) -> Option<&'a str> {
+        let read = self.read.borrow();
+        let mut keys = self.values.keys().copied();
+        keys.find(|key| !["module_name", "class_name"].contains(key) && !read.contains(key))
     }
 
     fn unknown(&self, field: &str, class: &str) -> EventError {

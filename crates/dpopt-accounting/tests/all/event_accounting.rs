@@ -453,7 +453,6 @@ fn optimal_composition_of_pure_events() {
     ] {
         let optimum = pure::k_fold_epsilon(epsilon(e), k, delta(at));
         assert!(optimum <= pure::advanced::kairouz_oh_viswanath(&[(epsilon(e), k)], delta(at)));
-        assert!(optimum <= pure::advanced::dwork_rothblum_vadhan(epsilon(e), k, delta(at)));
         assert!(optimum <= e * k as f64 * (1.0 + 1e-15));
     }
 }

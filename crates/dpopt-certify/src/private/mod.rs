@@ -165,14 +165,6 @@ pub enum PrivateCertificateError {
     /// The records are no fresh sample of the population that a claim is about.
     #[error(transparent)]
     NoSample(#[from] NoSample),
-    /// Its plan is for the noise of one process.
-    #[error(
-        "releases have {factor} times the noise that was planned for: not all of the parties are counted on"
-    )]
-    MoreNoise {
-        /// Factor of the standard deviation.
-        factor: f64,
-    },
     /// Gradients at a point that is not finite count as zero, and would look like those of a stationary one.
     #[error("a point has a coordinate of {value}, at which records may count as zero")]
     FarPoint {
@@ -327,10 +319,6 @@ impl Terms {
         let (planned, found) = (self.facts.adjacency, mean.data().adjacency());
         if planned != found {
             return Err(PrivateCertificateError::OtherAdjacency { planned, found });
-        }
-        let factor = mean.curator().noise_excess();
-        if factor > 1.0 {
-            return Err(PrivateCertificateError::MoreNoise { factor });
         }
         equal("parameters", self.facts.dim as u64, mean.dim() as u64)?;
         equal("records", self.facts.records, mean.data().public_records())

@@ -4,7 +4,6 @@ use super::TrainArgs;
 use crate::args::AnySolver;
 use crate::error::CliError;
 use crate::objective::{Objective, Wanted};
-use crate::ranks;
 
 impl TrainArgs {
     /// Refuses claims and orders that a solver has no use for.
@@ -36,10 +35,6 @@ impl TrainArgs {
         if wanted.releases() && self.ledger.path().is_some() {
             let problem = "a ledger pays for one run, and released shares are a release before it; take shares from a schema";
             return Err(CliError::flag("--group-shares", problem));
-        }
-        if ranks::are_parties() && wanted.certify.is_some() {
-            let problem = "a certificate releases norms, which parties that do not trust each other can't make";
-            return Err(CliError::flag("--certify", problem));
         }
         if wanted.certify.is_some() && self.ledger.path().is_some() {
             let problem = "a ledger pays for one run, and a certificate is a release after it";

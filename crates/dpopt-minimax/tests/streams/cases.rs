@@ -238,11 +238,6 @@ impl Cases<'_> {
         let start = blocks.join(&[0.3, -0.2], &[0.0, 0.0]);
         let run = Run::new(&mut watch).starting_at(Some(&start));
         let ran = plan.run_with(&mut means, run);
-        if ranks::refuses(plan.needs(), &plan.spend()) {
-            assert!(ran.is_err());
-            let refused = [name, &self.adjacency.to_string(), "refused"];
-            return self.table.line(&refused.map(str::to_owned));
-        }
         let outcome = match ran {
             Ok(outcome) => outcome,
             // Records of a loss of one's own have none that is erased.

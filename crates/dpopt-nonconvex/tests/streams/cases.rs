@@ -406,11 +406,6 @@ impl Cases<'_> {
         let mut seen = Seen::until(self.stopped);
         let mut observer = |release: &Release<'_>| seen.release(release);
         let ran = on.run(&*plan, &mut observer);
-        if ranks::refuses(plan.needs(), &plan.spend()) {
-            assert!(ran.is_err());
-            let refused = [name, &self.adjacency.to_string(), "refused"];
-            return self.table.line(&refused.map(str::to_owned));
-        }
         self.line(name, seen, &ran.unwrap().0);
     }
 

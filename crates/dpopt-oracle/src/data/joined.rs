@@ -22,8 +22,8 @@ impl<R: Records> PrivateData<R> {
     ///
     /// # Privacy
     /// The public number of records is that of all ranks. Under add/remove it is the declared one, which has to be the same on all ranks;
-    /// how many each of them has crosses the wire, as sums without noise do, and no rank shows it; among parties that do not trust each
-    /// other it does not. See `docs/privacy/mpi.md`.
+    /// how many each of them has crosses the wire, as sums without noise do, and no rank shows it. See
+    /// `docs/privacy/mpi.md`.
     ///
     /// # Errors
     /// [`DataError::Exchange`] where ranks disagree, and for more records than a sum can hold; [`DataError::JoinedLate`].
@@ -43,22 +43,15 @@ impl<R: Records> PrivateData<R> {
             together.agree_on("the declared number of records", &self.public_records)?;
         }
         let own = self.here() as u64;
-        // Parties that may not tell their numbers have positions of their own.
-        let secret = together.honest().is_some() && !self.adjacency.record_count_is_public();
-        let sizes = match secret {
-            true => vec![own],
-            false => together.of_each("the records of each rank", own)?,
-        };
+        let sizes = together.of_each("the records of each rank", own)?;
         let total = sizes.iter().fold(0u64, |all, one| all.saturating_add(*one));
         if total > MAX_RECORDS {
-            // Told on all ranks alike, but by a party that tells nobody its number.
             return Err(DataError::TooManyRecords);
         }
         if self.adjacency.record_count_is_public() {
             self.public_records = total;
         }
-        let before = if secret { 0 } else { together.rank() };
-        let start = sizes.iter().take(before).sum::<u64>() as usize;
+        let start = sizes.iter().take(together.rank()).sum::<u64>() as usize;
         let own = Own::Range(start..start + own as usize);
         let placed = match &mut self.stored {
             Some(stored) => {

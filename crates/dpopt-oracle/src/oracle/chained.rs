@@ -40,8 +40,7 @@ impl<L: TwiceDifferentiable> PrivateMean<'_, L> {
             }
         }
         let sensitivity = bound.radius() * self.data.adjacency().sum_sensitivity();
-        let excess = self.books.curator().noise_excess();
-        Ok(Mean::new(mean, noise.get() * sensitivity * excess))
+        Ok(Mean::new(mean, noise.get() * sensitivity))
     }
 
     /// The mean of one link's products, in the lattice of the chain.

@@ -3,7 +3,7 @@
 use std::ops::BitOr;
 
 use dpopt_linalg::Domain;
-use dpopt_privacy::{Adjacency, Together};
+use dpopt_privacy::Adjacency;
 
 use crate::error::AskError;
 use crate::loss::{Blocks, Constants};
@@ -183,28 +183,10 @@ impl Offers {
     /// Mean slopes along one direction.
     pub const DIRECTIONAL: Self = Self(1 << 13);
 
-    /// What is answered from a sum without noise at one place: nothing for parties that don't trust each other.
-    pub const TRUSTING: Self = Self(Self::NORMS.0 | Self::SELECTIONS.0 | Self::PASSES.0);
-
-    /// What of it parties that don't trust each other can answer together: all, where these ranks do.
-    #[must_use]
-    pub fn among(self, ranks: Option<&Together>) -> Self {
-        match ranks.and_then(Together::honest) {
-            Some(_) => Self(self.0 & !Self::TRUSTING.0),
-            None => self,
-        }
-    }
-
     /// Whether all of `needed` are in it.
     #[must_use]
     pub fn covers(self, needed: Self) -> bool {
         self.0 & needed.0 == needed.0
-    }
-
-    /// Whether any of `others` is in it.
-    #[must_use]
-    pub fn meets(self, others: Self) -> bool {
-        self.0 & others.0 != 0
     }
 
     /// Those of `needed` that are not in it, by name.

@@ -106,7 +106,6 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         let values = Offers::VALUES | Offers::VALUE_CHANGES;
         let offers = means | values | Offers::SLOPES | Offers::SMOOTHED | Offers::DIRECTIONAL;
         let (dim, records) = (loss.dim(data.records()), data.public_records());
-        let offers = offers.among(data.together());
         let facts = OracleFacts::new(dim, records, data.adjacency(), offers)
             .with_all_constants(&constants)
             .with_blocks(loss.blocks(data.records()))
@@ -233,8 +232,7 @@ impl<'a, L: Loss> PrivateMean<'a, L> {
         }
         self.count(query, denominator);
         let sensitivity = bound.radius() * self.data.adjacency().sum_sensitivity();
-        let excess = self.books.curator().noise_excess();
-        let noise_std = noise_multiplier.get() * sensitivity / denominator * excess;
+        let noise_std = noise_multiplier.get() * sensitivity / denominator;
         Ok(Some(Mean::new(mean, noise_std)))
     }
 

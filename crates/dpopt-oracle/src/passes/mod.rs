@@ -74,9 +74,8 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         }
         let constants = loss.constants_on(data.records());
         let (dim, records) = (loss.dim(data.records()), data.public_records());
-        let offers = Offers::PASSES.among(data.together());
-        let facts =
-            OracleFacts::new(dim, records, adjacency, offers).with_all_constants(&constants);
+        let facts = OracleFacts::new(dim, records, adjacency, Offers::PASSES)
+            .with_all_constants(&constants);
         data.agree_on(&facts).map_err(Refused::from)?;
         Ok(Self {
             facts,

@@ -20,8 +20,6 @@ impl<L: ConvexSmooth> OutputPerturbed<'_, L> {
         (pass, terms, places): (&Pass<'_>, &Terms, Places<'_>),
         (point, average): (&mut Vec<f64>, &mut Vec<f64>),
     ) -> Result<(), AskError> {
-        let trusting = shard.together.trusting("a pass over single records");
-        trusting.map_err(dpopt_privacy::Refused::from)?;
         let Positions::Range(range) = places.without_order() else {
             return Ok(());
         };

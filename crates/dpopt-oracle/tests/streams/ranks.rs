@@ -1,13 +1,12 @@
 //! The cases on several ranks, which are threads: each has a part of the records, and all release the same bits.
 
 use std::cell::RefCell;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Duration;
 
-use dpopt_oracle::{Offers, PrivateData, Records};
+use dpopt_oracle::{PrivateData, Records};
 use dpopt_privacy::exchange::ThreadRanks;
-use dpopt_privacy::{Curator, Exchange, ExchangeError, Spend, Together};
+use dpopt_privacy::{Curator, Together};
 
 use crate::table::Table;
 
@@ -49,56 +48,6 @@ pub(crate) fn on(ranks: usize, cases: impl Fn() -> Table + Sync) -> Vec<Table> {
         let joined = started.into_iter().map(|rank| rank.join().unwrap());
         joined.collect()
     })
-}
-
-/// As [`on`], as parties that don't trust each other, all of which are counted on.
-#[allow(dead_code, reason = "one of those that share this file calls it")]
-pub(crate) fn parties(ranks: usize, cases: impl Fn() -> Table + Sync) -> Vec<Table> {
-    let cases = &cases;
-    std::thread::scope(|scope| {
-        let started = ThreadRanks::new(ranks, LIMIT).into_iter().map(|rank| {
-            scope.spawn(move || {
-                let all = NonZeroUsize::new(ranks).unwrap();
-                let together = Together::of_parties(Box::new(Hidden(rank)), all).unwrap();
-                as_rank(together, cases)
-            })
-        });
-        let started: Vec<_> = started.collect();
-        let joined = started.into_iter().map(|rank| rank.join().unwrap());
-        joined.collect()
-    })
-}
-
-/// Threads, of which nobody looks at what another adds.
-struct Hidden(ThreadRanks);
-
-impl Exchange for Hidden {
-    fn rank(&self) -> usize {
-        self.0.rank()
-    }
-
-    fn ranks(&self) -> usize {
-        self.0.ranks()
-    }
-
-    fn add(&self, words: &mut [u64]) -> Result<(), ExchangeError> {
-        self.0.add(words)
-    }
-
-    fn hides_parts(&self) -> bool {
-        true
-    }
-}
-
-/// Whether this rank is a party that can't make this with the others.
-#[allow(dead_code, reason = "as above")]
-pub(crate) fn refuses(needs: Offers, spend: &Spend) -> bool {
-    let without_noise = [Offers::NORMS, Offers::SELECTIONS, Offers::PASSES];
-    let of_all = ["SampledWithoutReplacement", "RandomAllocation"];
-    let event = spend.event().to_string();
-    own().is_some_and(|together| together.honest().is_some())
-        && (without_noise.iter().any(|one| needs.covers(*one))
-            || of_all.iter().any(|sample| event.contains(sample)))
 }
 
 /// Which of so many records this rank has: more on later ranks; all, where there are no ranks.

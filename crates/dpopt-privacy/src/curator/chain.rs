@@ -134,9 +134,6 @@ impl Curator {
             if curator.together.is_some() {
                 // The sum over all ranks fits 64 bits, whatever that of one does.
                 let own = Zeroizing::new(exact.iter().map(|&k| k as i64).collect());
-                if let Some(together) = curator.parties() {
-                    return curator.release_of_parties(&together, &release, own);
-                }
                 let whole = curator.whole(own, &ticket.price, ticket.bound)?;
                 exact = Zeroizing::new(whole.iter().map(|&k| i128::from(k)).collect());
             }

@@ -166,9 +166,6 @@ impl Curator {
                 noise,
                 bound: *bound,
             };
-            if let Some(together) = curator.parties() {
-                return curator.release_of_parties(&together, &release, integers);
-            }
             let integers = curator.whole(integers, price, *bound)?;
             curator.release_integers(&release, &integers)
         })
@@ -338,7 +335,7 @@ impl Curator {
         let sensitivity = self.sensitivity(mechanism, bound);
         // Rounded up: the product errs by less than one unit in the last place.
         let scale = (z.get() * sensitivity).next_up();
-        Ok(RoundedGaussian::new(self.own_share(scale)?)?)
+        Ok(RoundedGaussian::new(scale)?)
     }
 
     /// Refuses a release of so many coordinates, and one in a fork.
@@ -356,7 +353,7 @@ impl Curator {
             ));
         }
         match &self.reservation {
-            Some(open) if open.rests_on.as_deref() == Some(argument) => Ok(()),
+            Some(open) if open.rests_on == Some(argument) => Ok(()),
             _ => Err(Refused::ClaimNotReserved { argument }),
         }
     }

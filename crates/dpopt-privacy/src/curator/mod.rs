@@ -10,7 +10,6 @@ mod chain;
 mod grant;
 mod inner;
 mod made;
-mod parties;
 mod period;
 mod prefix;
 mod price;
@@ -21,7 +20,6 @@ mod simulate;
 mod together;
 mod tune;
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,7 +78,7 @@ pub struct Curator {
     /// For one inner run of repeat-and-select, which has one reservation.
     inner: Option<Inner>,
     /// What the reservations rest on that is claimed and not enforced.
-    claims: BTreeSet<Cow<'static, str>>,
+    claims: BTreeSet<&'static str>,
     /// The random allocations that have steps left.
     allocated: Allocated,
     /// Those that may draw noise.
@@ -89,8 +87,6 @@ pub struct Curator {
     replay: Option<Seat>,
     /// The ranks that hold the records, where there are several.
     together: Option<Together>,
-    /// Of a party, whose own key nobody else has: the key of what is public and the same for all.
-    common: Option<Key>,
 }
 
 /// Numbers curators: no other one of this process has the same.
@@ -135,7 +131,6 @@ impl Curator {
             threads: Threads::one(),
             replay: None,
             together: None,
-            common: None,
         }
     }
 
@@ -249,10 +244,7 @@ impl Curator {
     fn parts(&self, parts: &[Spend]) -> Result<Vec<Reservation>, Refused> {
         parts
             .iter()
-            .map(|spend| {
-                self.party_may_reserve(spend, None)?;
-                Reservation::new(spend, self.adjacency)
-            })
+            .map(|spend| Reservation::new(spend, self.adjacency))
             .collect()
     }
 
@@ -287,7 +279,6 @@ impl Curator {
     ) -> Result<(), Refused> {
         self.key.check_process()?;
         self.may_go_on()?;
-        self.party_may_reserve(spend, argument)?;
         if let Some(inner) = &self.inner
             && !(argument.is_none() && inner.may_reserve.contains(spend))
         {
@@ -297,9 +288,7 @@ impl Curator {
             return Err(Refused::AlreadyReserved);
         }
         let mut reservation = Reservation::new(spend, self.adjacency)?;
-        let rests_on = argument.map(Cow::Borrowed);
-        let rests_on = rests_on.or_else(|| self.rests_on_parties());
-        reservation.rests_on.clone_from(&rests_on);
+        reservation.rests_on = argument;
         self.agree("what is reserved", &format_args!("{:?}", reservation.event))?;
         let written = match &mut self.ledger {
             Some(ledger) => {
@@ -311,7 +300,7 @@ impl Curator {
             None => Ok(None),
         };
         reservation.in_ledger = self.on_all_ranks("the reservation was written", written)?;
-        self.claims.extend(rests_on);
+        self.claims.extend(argument);
         if self.promised.front() == Some(&reservation.event) && argument.is_none() {
             self.promised.pop_front();
         } else {
@@ -503,7 +492,7 @@ impl Curator {
                 &self.reserved(),
                 delta,
                 self.adjacency,
-                self.claims.iter().cloned().collect(),
+                self.claims.iter().copied().collect(),
             )?),
             Mode::Simulated => Err(Refused::NoGuarantee(
                 "the noise of a simulation can be repeated from its seed",
@@ -583,7 +572,7 @@ impl Curator {
     /// A stream that was never used before.
     pub(crate) fn stream(&mut self, purpose: Purpose) -> Result<KeyedStream, Refused> {
         let id = self.stream_id(purpose)?;
-        Ok(self.key_for(purpose).stream(id)?)
+        Ok(self.key.stream(id)?)
     }
 }
 

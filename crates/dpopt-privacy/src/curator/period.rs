@@ -63,10 +63,8 @@ use super::Curator;
 /// ```
 pub struct Prefix {
     terms: Terms,
-    /// The exact prefix sum, in lattice steps; of a party, what was released last.
-    pub(super) sum: Zeroizing<Vec<i128>>,
-    /// Of a party, the noise that it has added so far.
-    pub(super) added: Zeroizing<Vec<i128>>,
+    /// The exact prefix sum, in lattice steps.
+    sum: Zeroizing<Vec<i128>>,
     /// The stream of each step so far.
     steps: Vec<StreamId>,
     /// For each slice that took part: how often, and the last step.
@@ -88,8 +86,6 @@ pub(super) struct Terms {
     pub(crate) event: Event,
     /// Standard deviation of the unit noise that is drawn here, in lattice steps.
     pub(crate) scale: RoundedGaussian,
-    /// How many draw so.
-    pub(crate) shares: usize,
     /// The curator that opened it.
     pub(crate) curator: u64,
 }
@@ -99,7 +95,6 @@ impl Prefix {
         Self {
             number,
             sum: Zeroizing::new(vec![0; terms.bound.dim()]),
-            added: Zeroizing::default(),
             steps: Vec::new(),
             broken: false,
             replay: None,
@@ -133,8 +128,7 @@ impl Prefix {
     #[must_use]
     pub fn standard_deviation(&self, step: u64) -> Option<f64> {
         let relative = self.terms.noise.variance(step)?.sqrt() / self.terms.noise.sensitivity();
-        let shares = (self.terms.shares as f64).sqrt();
-        Some(relative * self.terms.scale.scale() * shares * self.terms.bound.step())
+        Some(relative * self.terms.scale.scale() * self.terms.bound.step())
     }
 
     /// Grants the next step, over the records that `which` says, and draws them. The sum that
@@ -243,10 +237,7 @@ impl Prefix {
                 return Err(TicketError::OtherPeriod.into());
             }
             let integers = ticket::sealed(sum, self.terms.bound, curator.adjacency)?;
-            let integers = match curator.parties() {
-                Some(_) => integers,
-                None => ticket::whole(integers, curator.together.as_ref())?,
-            };
+            let integers = ticket::whole(integers, curator.together.as_ref())?;
             self.step(slice, (payer, reads), &integers, curator)
         })
     }
@@ -277,11 +268,8 @@ impl Prefix {
             let entry = self.took_part.entry(slice).or_default();
             *entry = (entry.0 + 1, self.steps.len() as u64);
         }
-        let parties = curator.parties();
-        if parties.is_none() {
-            for (total, &x) in self.sum.iter_mut().zip(integers) {
-                *total = total.wrapping_add(i128::from(x));
-            }
+        for (total, &x) in self.sum.iter_mut().zip(integers) {
+            *total = total.wrapping_add(i128::from(x));
         }
         let mut noisy = Zeroizing::new(vec![0; self.sum.len()]);
         self.broken = true;
@@ -292,9 +280,6 @@ impl Prefix {
             &curator.threads,
             &mut noisy,
         )?;
-        if let Some(parties) = &parties {
-            self.add_step_of_parties(parties, integers, &mut noisy)?;
-        }
         self.broken = false;
         let step = self.terms.bound.step();
         for (noise, &sum) in noisy.iter_mut().zip(self.sum.iter()) {

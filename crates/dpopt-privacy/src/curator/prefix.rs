@@ -43,13 +43,11 @@ impl Curator {
         let unit = noise.unit_noise(noise_multiplier)?.get();
         // Rounded up: the product errs by less than one unit in the last place.
         let scale = (unit * bound.sensitivity_in_steps(self.adjacency)).next_up();
-        let (scale, shares) = self.share_of_period(scale, &noise)?;
         let terms = Terms {
             event: noise.event(noise_multiplier)?,
             noise,
             bound,
             scale: RoundedGaussian::new(scale)?,
-            shares,
             curator: self.id,
         };
         self.note(&format_args!(

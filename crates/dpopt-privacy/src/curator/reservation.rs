@@ -1,6 +1,5 @@
 //! What a run may spend, and what it has left of it.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::made::Made;
@@ -97,7 +96,7 @@ pub(super) struct Reservation {
     pub(super) event: Event,
     pub(super) in_ledger: Option<ReservationId>,
     /// On which argument sensitivities may rest that are claimed; none may be without one.
-    pub(super) rests_on: Option<Cow<'static, str>>,
+    pub(super) rests_on: Option<&'static str>,
     terms: Terms,
 }
 
@@ -202,11 +201,7 @@ impl Reservation {
         let selects = |leaf: &Event| {
             matches!(
                 leaf,
-                Event::ExponentialMechanism { .. }
-                    | Event::PermuteAndFlip { .. }
-                    | Event::AboveThreshold { .. }
-                    | Event::ReportNoisyMax { .. }
-                    | Event::RepeatAndSelect { .. }
+                Event::ExponentialMechanism { .. } | Event::RepeatAndSelect { .. }
             )
         };
         let leaves = self.event.leaves();
@@ -533,9 +528,6 @@ fn made_on_all(leaf: &Event, adjacency: Adjacency) -> bool {
         Event::Gaussian { .. }
         | Event::PrefixSums { .. }
         | Event::ExponentialMechanism { .. }
-        | Event::PermuteAndFlip { .. }
-        | Event::AboveThreshold { .. }
-        | Event::ReportNoisyMax { .. }
         | Event::RepeatAndSelect { .. } => true,
         Event::PoissonSampled { event, .. } | Event::RandomAllocation { event, .. } => {
             matches!(**event, Event::Gaussian { .. })

@@ -34,12 +34,7 @@ impl Curator {
     pub fn draw_normals(&mut self, out: &mut [f64]) -> Result<(), Refused> {
         let id = self.stream_id(Purpose::Perturbation)?;
         let mut digits = vec![0; out.len()];
-        real::fill_long(
-            self.key_for(Purpose::Perturbation),
-            id,
-            &self.threads,
-            &mut digits,
-        )?;
+        real::fill_long(&self.key, id, &self.threads, &mut digits)?;
         let unit = (-f64::from(real::LONG_BITS)).exp2();
         for (out, digits) in out.iter_mut().zip(digits) {
             *out = digits as f64 * unit;

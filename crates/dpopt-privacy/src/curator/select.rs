@@ -1,4 +1,4 @@
-//! Selections: which candidate is best, which queries are above a threshold, a quantile.
+//! Selections: which candidate is best, a quantile.
 
 use zeroize::{Zeroize as _, Zeroizing};
 
@@ -10,10 +10,10 @@ use crate::refused::Refused;
 use crate::replay::{Facts, ReplayedMechanism, ReplayedReads};
 use crate::sample::Body;
 use crate::selection::{
-    self, AboveThreshold, Answer, BaseMeasure, NoisyMax, QuantileBin, Queries, Rate,
-    SelectionError, SensitiveQuantile, SensitiveScores, Split, Target, Terms,
+    self, BaseMeasure, QuantileBin, Rate, SelectionError, SensitiveQuantile, SensitiveScores,
+    Target,
 };
-use crate::ticket::{self, ForChoice, ForFirst, Ticket};
+use crate::ticket::{self, ForChoice, Ticket};
 use crate::units::Epsilon;
 use crate::which::{Account, Which};
 
@@ -172,187 +172,6 @@ impl Curator {
         })
     }
 
-    /// Selects a candidate by permute-and-flip, drawn exactly. Never worse in expected score than
-    /// the exponential mechanism at the same epsilon.
-    ///
-    /// # Formula
-    /// In a random order, the first candidate whose coin of probability
-    /// `exp(epsilon (score_i − max) / spread)` shows heads. The law is that of noisy max with
-    /// geometric noise of rate `epsilon / spread` per step, ties broken at random.
-    ///
-    /// # Privacy
-    /// One [`Event::PermuteAndFlip`]: epsilon-DP.
-    ///
-    /// # Errors
-    /// [`Refused`]; nothing has been released or charged then.
-    ///
-    /// # References
-    /// McKenna and Sheldon 2020, Theorem 1 and Theorem 2.
-    pub fn permute_and_flip(
-        &mut self,
-        scores: &SensitiveScores,
-        epsilon: Epsilon,
-    ) -> Result<usize, Refused> {
-        let rate = self.rate_of(scores, epsilon)?;
-        let event = Event::PermuteAndFlip { epsilon };
-        let kind = ReplayedMechanism::PermuteAndFlip;
-        self.choose(scores, epsilon, event, kind, |sums, stream| {
-            selection::permute_and_flip(sums, rate, stream)
-        })
-    }
-
-    /// Selects the candidate whose score is largest after discrete Laplace noise, drawn exactly;
-    /// ties are broken at random.
-    ///
-    /// # Formula
-    /// The noise, in steps, has mass proportional to `exp(−epsilon |z| / spread)`.
-    ///
-    /// # Privacy
-    /// One [`Event::ReportNoisyMax`]: epsilon-DP.
-    ///
-    /// # Errors
-    /// [`Refused`]; nothing has been released or charged then.
-    ///
-    /// # References
-    /// Dwork and Roth 2014, Claim 3.9.
-    pub fn report_noisy_max(
-        &mut self,
-        scores: &SensitiveScores,
-        epsilon: Epsilon,
-    ) -> Result<usize, Refused> {
-        let noise = NoisyMax::new(self.rate_of(scores, epsilon)?)?;
-        let event = Event::ReportNoisyMax { epsilon };
-        let kind = ReplayedMechanism::NoisyMax;
-        self.choose(scores, epsilon, event, kind, |sums, stream| {
-            noise.draw(sums, stream)
-        })
-    }
-
-    /// Opens a run of the sparse vector technique: it answers queries with above or below
-    /// `threshold` until `answers` of them were above. The threshold is rounded to the queries'
-    /// lattice.
-    ///
-    /// # Formula
-    /// With epsilon split in e1 and e2, discrete Laplace noise of scale `sensitivity / e1` on the
-    /// threshold, once, and of scale `answers spread / e2` on each query.
-    ///
-    /// # Privacy
-    /// One [`Event::AboveThreshold`] for the whole run, charged here.
-    ///
-    /// # Errors
-    /// [`Refused`]; nothing has been released or charged then.
-    ///
-    /// # References
-    /// Lyu, Su and Li 2017, Algorithm 1 and Theorem 2; Section 4.3 for monotone queries.
-    pub fn above_threshold(
-        &mut self,
-        queries: Queries,
-        threshold: f64,
-        answers: u32,
-        epsilon: Epsilon,
-        split: Split,
-    ) -> Result<AboveThreshold, Refused> {
-        let terms = Terms::new(queries, self.adjacency, threshold, answers, epsilon, split)?;
-        let charged = Event::AboveThreshold { epsilon };
-        self.open_threshold(terms, charged, (epsilon, split))
-    }
-
-    /// Pays for a run and begins it.
-    fn open_threshold(
-        &mut self,
-        terms: Terms,
-        charged: Event,
-        (epsilon, split): (Epsilon, Split),
-    ) -> Result<AboveThreshold, Refused> {
-        self.note(&format_args!("{terms:?}"));
-        let stream = self.pay(&charged)?;
-        let run = AboveThreshold::begin(terms, stream, self.together.clone());
-        let Some(seat) = &self.replay else {
-            return Ok(run);
-        };
-        let shares = terms.shares(epsilon, split);
-        let facts = Facts {
-            mechanism: ReplayedMechanism::AboveThreshold,
-            reads: ReplayedReads::All,
-            charged,
-            noise_steps: shares.spread / (shares.threshold + shares.queries),
-            radius_steps: shares.spread,
-            limit: epsilon.get(),
-        };
-        let number = seat.session(facts, shares);
-        Ok(run.replayed(seat.clone(), number))
-    }
-
-    /// Grants a search for the first of several sums within `bound` over all records whose norm is below `threshold`: see
-    /// [`Curator::redeem_first`].
-    ///
-    /// # Privacy
-    /// One [`Event::AboveThreshold`], charged when the ticket is redeemed.
-    ///
-    /// # Errors
-    /// [`Refused`]; nothing has been charged then.
-    pub fn grant_first(
-        &mut self,
-        body: Body,
-        bound: Bound,
-        threshold: f64,
-        epsilon: Epsilon,
-    ) -> Result<Ticket<ForFirst>, Refused> {
-        self.noting(|curator| {
-            first_terms(bound, curator.adjacency, threshold, epsilon)?;
-            curator.can_draw(bound)?;
-            let event = Event::AboveThreshold { epsilon };
-            let priced = curator.price(Which::All, body, event)?;
-            let together = curator.together.clone();
-            curator.granted(priced, |price| ForFirst {
-                event: price.event,
-                bound,
-                epsilon,
-                threshold,
-                norms: Vec::new(),
-                together,
-            })
-        })
-    }
-
-    /// The first of the sums that were added to the ticket ([`Ticket::add_norm`]) whose norm is seen to be below the threshold, by the
-    /// sparse vector technique; none where none is.
-    ///
-    /// # Formula
-    /// [`Curator::above_threshold`] with half of epsilon each, one answer, minus the norms as queries and minus the threshold. With k sums, with probability 1 - beta no
-    /// norm of the threshold and e more is taken, and none of e less is passed over, e = (2 s/epsilon)(ln(4/beta) + 2 ln(4k/beta)), s the sensitivity of a norm.
-    ///
-    /// # Privacy
-    /// One [`Event::AboveThreshold`] for all of them: epsilon-DP. One record moves each norm by at most the sensitivity, up or down; the
-    /// sums are of public queries, so that they could as well have been asked one after the other.
-    ///
-    /// # Errors
-    /// [`Refused::Ticket`] for a ticket that is not good any more, [`SelectionError::NoCandidates`], and [`Refused::Ledger`]. Nothing has been
-    /// released or charged then.
-    pub fn redeem_first(&mut self, ticket: Ticket<ForFirst>) -> Result<Option<usize>, Refused> {
-        self.noting(|curator| {
-            ticket.hold.check(curator.now())?;
-            let asked = &ticket.terms;
-            if asked.norms.is_empty() {
-                return Err(SelectionError::NoCandidates.into());
-            }
-            let split = (asked.epsilon, Split::Half);
-            let terms = first_terms(
-                asked.bound,
-                curator.adjacency,
-                asked.threshold,
-                asked.epsilon,
-            )?;
-            let mut run = curator.open_threshold(terms, asked.event.clone(), split)?;
-            for (i, norm) in asked.norms.iter().enumerate() {
-                if run.ask_short(*norm)? == Answer::Above {
-                    return Ok(Some(i));
-                }
-            }
-            Ok(None)
-        })
-    }
-
     /// Selects the bin that holds a quantile, by the exponential mechanism on ranks, drawn exactly.
     ///
     /// # Formula
@@ -449,14 +268,4 @@ impl Curator {
         self.charge(event, &Account::Whole)?;
         Ok(stream)
     }
-}
-/// Of a search for the first norm below `threshold`.
-fn first_terms(
-    bound: Bound,
-    adjacency: Adjacency,
-    threshold: f64,
-    epsilon: Epsilon,
-) -> Result<Terms, SelectionError> {
-    let queries = Queries::Norms(bound);
-    Terms::new(queries, adjacency, -threshold, 1, epsilon, Split::Half)
 }

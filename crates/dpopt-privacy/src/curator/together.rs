@@ -26,11 +26,8 @@ impl Curator {
     /// have the same seed. A release is charged by the first rank, which alone may keep a ledger, after all ranks have agreed on everything
     /// public so far, and no rank draws noise before it was told that the charge is written. See `docs/privacy/mpi.md`.
     ///
-    /// One of parties ([`Together::of_parties`]) keeps its own key for samples and noise, and takes that of the first for what is public.
-    ///
     /// # Errors
-    /// [`ExchangeError::TooLate`], [`ExchangeError::Disagree`] for other adjacencies, modes or seeds, and what the exchange gives;
-    /// [`ExchangeError::AmongParties`] for a replay.
+    /// [`ExchangeError::TooLate`], [`ExchangeError::Disagree`] for other adjacencies, modes or seeds, and what the exchange gives.
     pub fn joined(mut self, together: &Together) -> Result<Self, Refused> {
         let begun = self.turn > 0
             || self.streams != StreamIds::new()
@@ -47,11 +44,6 @@ impl Curator {
         together.agree_on("the adjacency", &adjacency)?;
         together.agree_on("the kind of run", &format_args!("{mode:?}"))?;
         match mode {
-            Mode::Protected if together.honest().is_some() => {
-                let mut words = Key::from_os()?.words();
-                together.of_rank(0, "a public key", &mut *words)?;
-                self.common = Some(Key::of_words(&words, self.key.origin()));
-            }
             Mode::Protected => {
                 let mut words = self.key.words();
                 together.of_rank(0, "the key", &mut *words)?;
@@ -66,9 +58,6 @@ impl Curator {
                 let hash: [u8; 32] = hasher.finalize().into();
                 together.agree_on("the seed", &format_args!("{hash:?}"))?;
             }
-        }
-        if mode != Mode::Protected && together.honest().is_some() {
-            self.simulate_party(together)?;
         }
         self.together = Some(together.clone());
         Ok(self)

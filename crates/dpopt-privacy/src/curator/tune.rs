@@ -104,11 +104,7 @@ impl TuningInParts {
 fn selects(leaf: &Event) -> bool {
     matches!(
         leaf,
-        Event::ExponentialMechanism { .. }
-            | Event::PermuteAndFlip { .. }
-            | Event::AboveThreshold { .. }
-            | Event::ReportNoisyMax { .. }
-            | Event::RepeatAndSelect { .. }
+        Event::ExponentialMechanism { .. } | Event::RepeatAndSelect { .. }
     )
 }
 

@@ -70,29 +70,6 @@ pub enum ExchangeError {
         /// Whether the curator is one of several ranks.
         curator: bool,
     },
-    /// Parties need an exchange in which no rank sees another's part of a sum.
-    #[error(
-        "ranks that do not trust each other need an exchange that hides their parts of a sum, and this one shows them"
-    )]
-    PartsShow,
-    /// More would be counted on than there are, or there are too many.
-    #[error(
-        "{honest} honest parties can't be among {parties}: no more than there are, and those at most 2^20"
-    )]
-    HonestParties {
-        /// How many were to be honest.
-        honest: usize,
-        /// How many there are.
-        parties: usize,
-    },
-    /// This is not made among ranks that do not trust each other.
-    #[error(
-        "{what} is not made among parties that do not trust each other: it needs a sum without noise at one place"
-    )]
-    AmongParties {
-        /// What was asked for.
-        what: &'static str,
-    },
     /// What carries the words failed.
     #[error("the exchange failed: {why}")]
     Engine {

@@ -2,13 +2,12 @@
 //!
 //! Every rank runs the same program on the same public values. The ranks' curators have one key, so that they draw the same samples and
 //! the same noise without talking; what crosses the wire is sums in integers, which do not depend on order, and hashes of what was agreed
-//! so far. The argument is in `docs/privacy/mpi.md`. Ranks that do not trust each other are parties: `docs/privacy/parties.md`.
+//! so far. The argument is in `docs/privacy/mpi.md`.
 
 mod error;
 mod threads;
 
 use std::fmt::{self, Write as _};
-use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest as _, Sha256};
@@ -32,15 +31,8 @@ pub trait Exchange: Send + Sync {
     /// # Errors
     /// [`ExchangeError`], on this rank. An implementation has a limit of time: where a rank is dead or hangs, the others don't wait for ever.
     fn add(&self, words: &mut [u64]) -> Result<(), ExchangeError>;
-
-    /// Whether a rank, and who listens, learns no more from a round than the sums: what [`Together::of_parties`] needs.
-    fn hides_parts(&self) -> bool {
-        false
-    }
 }
 
-/// The proof of what several shares of noise are together is for no more.
-const MAX_PARTIES: usize = 1 << 20;
 /// Words of a round in which ranks agree: how many have failed, the sum of their numbers (counted from 1), how many leave, and four words of
 /// the hash.
 const ROUND: usize = 7;
@@ -50,16 +42,14 @@ const ROUND: usize = 7;
 /// When the last of them is dropped, the other ranks are told: a rank that ends with an error of its own, or unwinds, ends the run on all.
 ///
 /// # Privacy
-/// Ranks trust each other: each has the key, and the sums of all ranks without noise; but for parties ([`Together::of_parties`]). What this
-/// enforces is that they go on only while they agree on everything that is public, and that no noise is drawn, on any rank, before the
-/// first rank has charged for it.
+/// Ranks trust each other: each has the key, and the sums of all ranks without noise. They go on
+/// only while they agree on everything that is public, and no rank draws noise before the first
+/// rank has charged for it.
 #[derive(Clone)]
 pub struct Together(Arc<Ranks>);
 
 struct Ranks {
     exchange: Box<dyn Exchange>,
-    /// Of parties: how many of them are counted on.
-    honest: Option<NonZeroUsize>,
     state: Mutex<State>,
 }
 
@@ -97,41 +87,6 @@ impl Together {
     /// # Errors
     /// [`ExchangeError`], on all ranks.
     pub fn new(exchange: Box<dyn Exchange>) -> Result<Self, ExchangeError> {
-        Self::among(exchange, None)
-    }
-
-    /// As [`Together::new`], of ranks that do not trust each other with their records: each adds its own share of the noise to its sum,
-    /// and the sum leaves it masked. Whoever is to be kept from learning about a record, at least `honest` parties do so and show them
-    /// neither their key, masks, noise nor sum; the guarantee of a run rests on it.
-    ///
-    /// # Privacy
-    /// With P parties, a record is protected from any `P - honest` parties other than its own, should they put together what they have. A
-    /// party knows its own noise and can take it off: `honest = P` protects from those alone who are no party. See
-    /// `docs/privacy/parties.md`, which says what is not released among parties, and refused.
-    ///
-    /// # Errors
-    /// [`ExchangeError::PartsShow`], [`ExchangeError::HonestParties`], and those of [`Together::new`].
-    pub fn of_parties(
-        exchange: Box<dyn Exchange>,
-        honest: NonZeroUsize,
-    ) -> Result<Self, ExchangeError> {
-        if !exchange.hides_parts() {
-            return Err(ExchangeError::PartsShow);
-        }
-        let parties = exchange.ranks();
-        if honest.get() > parties || parties > MAX_PARTIES {
-            return Err(ExchangeError::HonestParties {
-                honest: honest.get(),
-                parties,
-            });
-        }
-        Self::among(exchange, Some(honest))
-    }
-
-    fn among(
-        exchange: Box<dyn Exchange>,
-        honest: Option<NonZeroUsize>,
-    ) -> Result<Self, ExchangeError> {
         if exchange.rank() >= exchange.ranks() {
             return Err(ExchangeError::NoSuchRank {
                 rank: exchange.rank(),
@@ -140,7 +95,6 @@ impl Together {
         }
         let together = Self(Arc::new(Ranks {
             exchange,
-            honest,
             state: Mutex::new(State {
                 said: [0; 32],
                 parted: None,
@@ -148,25 +102,7 @@ impl Together {
             }),
         }));
         together.agree_on("the version", &env!("CARGO_PKG_VERSION"))?;
-        together.agree_on("whom they trust", &format_args!("{honest:?}"))?;
         Ok(together)
-    }
-
-    /// Of parties that do not trust each other: how many of them are counted on. None where ranks trust each other.
-    #[must_use]
-    pub fn honest(&self) -> Option<NonZeroUsize> {
-        self.0.honest
-    }
-
-    /// Refuses what parties that do not trust each other can't make: what crosses the wire without noise.
-    ///
-    /// # Errors
-    /// [`ExchangeError::AmongParties`], on all of them alike.
-    pub fn trusting(&self, what: &'static str) -> Result<(), ExchangeError> {
-        match self.honest() {
-            Some(_) => Err(ExchangeError::AmongParties { what }),
-            None => Ok(()),
-        }
     }
 
     /// This rank, from 0 on.
@@ -260,18 +196,8 @@ impl Together {
     /// stands in `integers` before.
     ///
     /// # Errors
-    /// As [`Together::agree_on`]; parties have no sums without noise.
+    /// As [`Together::agree_on`].
     pub(crate) fn sum(
-        &self,
-        what: &'static str,
-        integers: &mut [i64],
-    ) -> Result<(), ExchangeError> {
-        self.trusting(what)?;
-        self.noisy_sum(what, integers)
-    }
-
-    /// As [`Together::sum`], of integers that have the noise of this party.
-    pub(crate) fn noisy_sum(
         &self,
         what: &'static str,
         integers: &mut [i64],

@@ -2,8 +2,8 @@
 
 use super::digits::{BitSource, LazyUniform};
 use super::exponential::exp_of_minus;
-use super::limbs::Limbs;
 use super::strips::{DENSITY_WIDTH, FLOORS, Strips, TAIL_GAIN, TAIL_PARTS};
+use num_bigint::BigUint;
 
 /// Digits after the point that are known of every draw.
 pub(super) const HEAD_BITS: u32 = 55;
@@ -15,7 +15,7 @@ pub(super) trait Abscissa {
 
     /// The integer `X`, and `b`, for which the number lies in `[X, X + 1]/2^b`, with `levels`
     /// digits after those of the head.
-    fn known<S: BitSource>(&mut self, levels: usize, source: &mut S) -> (Limbs, u64);
+    fn known<S: BitSource>(&mut self, levels: usize, source: &mut S) -> (BigUint, u64);
 }
 
 /// The question `offset + v < gain · 2^doublings · exp(−x²/2) / parts` for a uniform `v`.
@@ -108,26 +108,25 @@ impl Under {
         v: &mut LazyUniform,
         source: &mut S,
     ) -> bool {
-        let mut v_known = Limbs::new(self.offset);
+        let mut v_known = BigUint::from(self.offset);
         let mut v_bits = 0;
-        let one = Limbs::new(1);
         let mut length = 0;
         loop {
-            v_known.append(S::DIGIT_BITS, v.digit(length, source));
+            v_known = (v_known << S::DIGIT_BITS) + v.digit(length, source);
             v_bits += u64::from(S::DIGIT_BITS);
             let (x_known, x_bits) = x.known(length, source);
             // So many digits that the error of the right side is far below that of the left.
             let bits = v_bits + self.doublings + u64::from(u64::BITS);
-            let square = |x: &Limbs| exp_of_minus(&x.product(x), 2 * x_bits + 1, bits);
-            let lowest = square(&x_known.clone().plus(&one)).lower;
+            let square = |x: &BigUint| exp_of_minus(&(x * x), 2 * x_bits + 1, bits);
+            let lowest = square(&(&x_known + 1u32)).lower;
             let highest = square(&x_known).upper;
             // Both sides in units of 2^−bits.
-            let right = |density: Limbs| density.times(self.gain).up(self.doublings);
-            let left = |v: Limbs| v.times(self.parts).up(bits - v_bits);
-            if left(v_known.clone().plus(&one)) <= right(lowest) {
+            let right = |density: BigUint| (density * self.gain) << self.doublings;
+            let left = |v: &BigUint| (v * self.parts) << (bits - v_bits);
+            if left(&(&v_known + 1u32)) <= right(lowest) {
                 return true;
             }
-            if left(v_known.clone()) >= right(highest) {
+            if left(&v_known) >= right(highest) {
                 return false;
             }
             length += 1;

@@ -50,23 +50,6 @@ pub(crate) trait BitSource {
     fn wide_word(&mut self) -> u128 {
         u128::from(self.word()) << u64::BITS | u128::from(self.word())
     }
-
-    /// A fresh uniform integer below `n`; `n` must not be zero.
-    ///
-    /// Of as many bits as the largest result has, those that spell a larger number are refused.
-    fn below_wide(&mut self, n: u128) -> u128 {
-        if let Ok(n) = u64::try_from(n) {
-            return u128::from(self.below(n));
-        }
-        // n > 2^64, so the shift is below 64.
-        let spare = (n - 1).leading_zeros();
-        loop {
-            let value = self.wide_word() >> spare;
-            if value < n {
-                return value;
-            }
-        }
-    }
 }
 
 /// A uniform real number in (0, 1), of which finitely many digits are known.

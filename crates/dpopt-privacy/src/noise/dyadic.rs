@@ -1,4 +1,6 @@
-//! The exact number that an `f64` stands for.
+//! Exact numbers: the one that an `f64` stands for, and the low digits of a long integer.
+
+use num_bigint::BigUint;
 
 /// A positive normal number as `mantissa · 2^exponent`, `2^52 ≤ mantissa < 2^53`.
 ///
@@ -11,6 +13,13 @@ pub(crate) fn split(number: f64) -> (u64, i32) {
     let mantissa = leading | (bits & (leading - 1));
     let exponent = (bits >> fraction_bits) as i32 - (1023 + fraction_bits as i32);
     (mantissa, exponent)
+}
+
+/// `number mod 2^128`.
+pub(crate) fn low_bits(number: &BigUint) -> u128 {
+    let mut words = number.iter_u64_digits().map(u128::from);
+    let low = words.next().unwrap_or(0);
+    low | words.next().unwrap_or(0) << u64::BITS
 }
 
 #[cfg(test)]

@@ -21,16 +21,6 @@ pub enum NoiseError {
         /// The largest scale that is supported.
         max: f64,
     },
-    /// The parameter of discrete Laplace noise is not a number in the supported range.
-    #[error("noise parameter {parameter} is outside [{min}, {max}] per lattice step")]
-    ParameterOutOfRange {
-        /// The parameter that was asked for.
-        parameter: f64,
-        /// The smallest parameter that is supported.
-        min: f64,
-        /// The largest parameter that is supported.
-        max: f64,
-    },
     /// The operating system gave no random bytes for a key.
     #[error("the operating system gave no random bytes for a {bytes}-byte key: {reason}")]
     NoEntropy {

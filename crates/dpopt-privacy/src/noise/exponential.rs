@@ -1,13 +1,13 @@
 //! Enclosures of `exp(−z)` in integer arithmetic, to any number of digits.
 
-use super::limbs::Limbs;
+use num_bigint::BigUint;
 
 /// Two integers between which `exp(−z)·2^bits` lies.
 pub(super) struct Enclosure {
     /// Not above the number.
-    pub(super) lower: Limbs,
+    pub(super) lower: BigUint,
     /// Not below the number.
-    pub(super) upper: Limbs,
+    pub(super) upper: BigUint,
 }
 
 /// Digits beyond those that are asked for; the result is a few units wide at most.
@@ -26,22 +26,22 @@ const GUARD: u64 = 64;
 ///
 /// So the sum of `K` terms is within `4K` units. Squares are rounded down for the lower end and
 /// up for the upper.
-pub(super) fn exp_of_minus(numerator: &Limbs, shift: u64, bits: u64) -> Enclosure {
+pub(super) fn exp_of_minus(numerator: &BigUint, shift: u64, bits: u64) -> Enclosure {
     // z < 2^(digits of the numerator − shift).
     let squarings = (numerator.bits() + 1).saturating_sub(shift);
     let width = bits + squarings + GUARD;
     let y = if width >= shift + squarings {
-        numerator.up(width - shift - squarings)
+        numerator << (width - shift - squarings)
     } else {
-        numerator.down(shift + squarings - width)
+        numerator >> (shift + squarings - width)
     };
-    let one = Limbs::new(1).up(width);
-    let (mut positive, mut negative) = (one.clone(), Limbs::new(0));
+    let one = BigUint::ONE << width;
+    let (mut positive, mut negative) = (one.clone(), BigUint::ZERO);
     let mut term = one.clone();
     let mut count = 1_u64;
     loop {
-        term = term.product(&y).down(width).over(count);
-        if term.is_zero() {
+        term = ((term * &y) >> width) / count;
+        if term == BigUint::ZERO {
             break;
         }
         let side = if count % 2 == 1 {
@@ -49,35 +49,34 @@ pub(super) fn exp_of_minus(numerator: &Limbs, shift: u64, bits: u64) -> Enclosur
         } else {
             &mut positive
         };
-        *side = std::mem::replace(side, Limbs::new(0)).plus(&term);
+        *side += &term;
         count += 1;
     }
-    let error = Limbs::new(4 * count + 1);
-    let zero = || Limbs::new(0);
-    let sum = positive.minus(&negative).unwrap_or_else(zero);
-    let mut upper = sum.clone().plus(&error).min(one);
-    let mut lower = sum.minus(&error).unwrap_or_else(zero);
+    let error = BigUint::from(4 * count + 1);
+    let sum = difference(positive, &negative);
+    let mut upper = (&sum + &error).min(one);
+    let mut lower = difference(sum, &error);
     for _ in 0..squarings {
-        lower = lower.product(&lower).down(width);
-        upper = upper.product(&upper).down(width).plus(&Limbs::new(1));
+        lower = (&lower * &lower) >> width;
+        upper = ((&upper * &upper) >> width) + 1u32;
     }
     Enclosure {
-        lower: lower.down(width - bits),
-        upper: upper.down(width - bits).plus(&Limbs::new(1)),
+        lower: lower >> (width - bits),
+        upper: (upper >> (width - bits)) + 1u32,
     }
+}
+
+/// `a - b`, or zero where that is negative.
+fn difference(a: BigUint, b: &BigUint) -> BigUint {
+    if a < *b { BigUint::ZERO } else { a - b }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn decimal(enclosed: &Limbs, bits: u64, digits: u32) -> String {
-        let mut scaled = enclosed.clone();
-        for _ in 0..digits {
-            scaled = scaled.times(10);
-        }
-        // All values here are below one, and 10^38 fits into 128 bits.
-        scaled.shifted_down(bits).to_string()
+    fn decimal(enclosed: &BigUint, bits: u64, digits: u32) -> String {
+        ((enclosed * BigUint::from(10u32).pow(digits)) >> bits).to_string()
     }
 
     /// Published decimals of exp(−1), exp(−1/2) and exp(−10): 30 digits.
@@ -89,12 +88,13 @@ mod tests {
             (10, 0, "45399929762484851535591515"),
             (40, 2, "45399929762484851535591515"),
         ] {
-            let found = exp_of_minus(&Limbs::new(numerator), shift, 180);
+            let found = exp_of_minus(&BigUint::from(numerator as u32), shift, 180);
             assert_eq!(decimal(&found.lower, 180, 30), digits);
             assert_eq!(decimal(&found.upper, 180, 30), digits);
         }
-        let one = exp_of_minus(&Limbs::new(0), 0, 70);
-        assert!(one.lower <= Limbs::new(1).up(70) && Limbs::new(1).up(70) <= one.upper);
+        let one = exp_of_minus(&BigUint::ZERO, 0, 70);
+        let exact = BigUint::ONE << 70u32;
+        assert!(one.lower <= exact && exact <= one.upper);
     }
 
     /// More digits land inside fewer, and exp(−a)·exp(−b) = exp(−a−b).
@@ -106,21 +106,15 @@ mod tests {
             (77, 1 << 20, 13),
             (9, 60_000, 8),
         ] {
-            let of = |z: u64, bits| exp_of_minus(&Limbs::new(z), shift, bits);
+            let of = |z: u64, bits| exp_of_minus(&BigUint::from(z), shift, bits);
             let (rough, fine) = (of(a, 100), of(a, 400));
-            assert!(rough.lower <= fine.lower.down(300) && fine.upper.down(300) <= rough.upper);
-            let gap = fine.upper.clone().minus(&fine.lower).unwrap();
-            assert!(gap <= Limbs::new(4), "{gap:?}");
+            assert!(rough.lower <= &fine.lower >> 300u32 && &fine.upper >> 300u32 <= rough.upper);
+            let gap = &fine.upper - &fine.lower;
+            assert!(gap <= BigUint::from(4u32), "{gap:?}");
             let (other, sum) = (of(b, 400), of(a + b, 400));
-            assert!(fine.lower.product(&other.lower).down(400) <= sum.upper);
-            assert!(
-                sum.lower
-                    <= fine
-                        .upper
-                        .product(&other.upper)
-                        .down(400)
-                        .plus(&Limbs::new(1))
-            );
+            assert!((&fine.lower * &other.lower) >> 400u32 <= sum.upper);
+            let above = ((&fine.upper * &other.upper) >> 400u32) + 1u32;
+            assert!(sum.lower <= above);
         }
     }
 }

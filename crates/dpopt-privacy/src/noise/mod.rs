@@ -1,13 +1,10 @@
-//! Noise whose distribution is exact: keyed random streams, the rounded Gaussian, and discrete laws.
+//! Noise whose distribution is exact: keyed random streams and the rounded Gaussian.
 //!
 //! A release adds [`RoundedGaussian`] noise to an integer sum. For an integer `S`,
 //! `S + round(s·Z) = round(S + s·Z)` (ties have probability zero), so the release is a function
 //! of what the real-valued Gaussian mechanism would have released: it is exactly Gaussian-DP,
 //! and so is every composition of such releases. The whole argument, with what it assumes, is
 //! in `docs/privacy/rounded-gaussian.md`.
-//!
-//! [`DiscreteGaussian`] (zCDP) and [`DiscreteLaplace`] (pure DP) are laws on the integers
-//! themselves, see `docs/privacy/discrete-noise.md`. [`FloatGaussian`] is for simulation only.
 //!
 //! ```
 //! use dpopt_privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};
@@ -22,25 +19,18 @@
 //! ```
 
 mod accept;
-pub(crate) mod bernoulli;
 mod blocks;
 mod chacha;
 pub(crate) mod digits;
-mod discrete_gaussian;
-mod discrete_laplace;
 pub(crate) mod dyadic;
 mod error;
 mod exponential;
-mod float_gaussian;
-pub(crate) mod limbs;
 mod purpose;
 pub(crate) mod real;
 mod rounded_gaussian;
 mod stream;
 mod strips;
 
-#[cfg(test)]
-mod discrete_tests;
 #[cfg(test)]
 mod exactness_tests;
 #[cfg(test)]
@@ -50,10 +40,7 @@ mod testkit;
 #[cfg(test)]
 mod vector_tests;
 
-pub use discrete_gaussian::DiscreteGaussian;
-pub use discrete_laplace::DiscreteLaplace;
 pub use error::NoiseError;
-pub use float_gaussian::FloatGaussian;
 pub use purpose::Purpose;
 pub(crate) use rounded_gaussian::of_steps;
 pub use rounded_gaussian::{NoisySum, RoundedGaussian};

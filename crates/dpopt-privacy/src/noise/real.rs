@@ -8,12 +8,12 @@
 //! drawn later. The proof is in `docs/privacy/rounded-gaussian.md`.
 
 use dpopt_lanes::Threads;
+use num_bigint::BigUint;
 
 use super::accept::{Abscissa, HEAD_BITS, Under};
 use super::blocks::{BlockSource, over_block, over_blocks};
 use super::digits::BitSource;
 use super::error::NoiseError;
-use super::limbs::Limbs;
 use super::stream::{Key, StreamId};
 use super::strips::{BOX_BITS, Cell, Strips};
 
@@ -109,10 +109,10 @@ impl Abscissa for RealNormal {
         u64::try_from(self.head).ok()
     }
 
-    fn known<S: BitSource>(&mut self, levels: usize, source: &mut S) -> (Limbs, u64) {
-        let mut known = Limbs::from_wide(self.head);
+    fn known<S: BitSource>(&mut self, levels: usize, source: &mut S) -> (BigUint, u64) {
+        let mut known = BigUint::from(self.head);
         for level in 1..=levels {
-            known.append(S::DIGIT_BITS, self.digit(level, source));
+            known = (known << S::DIGIT_BITS) + self.digit(level, source);
         }
         let bits = u64::from(HEAD_BITS) + levels as u64 * u64::from(S::DIGIT_BITS);
         (known, bits)
@@ -125,7 +125,7 @@ pub(crate) struct FixedPoint {
     /// Whether the number is below zero.
     pub(crate) negative: bool,
     /// `⌊|w|·2^bits⌋`, exactly.
-    pub(crate) size: Limbs,
+    pub(crate) size: BigUint,
 }
 
 /// Digits after the point that [`fill_long`] gives.
@@ -216,7 +216,7 @@ pub(crate) fn refine(
     let (known, known_bits) = number.known(levels as usize, &mut source);
     Ok(FixedPoint {
         negative: number.negative,
-        size: known.down(known_bits - u64::from(bits)),
+        size: known >> (known_bits - u64::from(bits)),
     })
 }
 

@@ -1,6 +1,8 @@
 //! A real Gaussian rounded to the nearest integer, sampled exactly.
 
+use super::dyadic::low_bits;
 use dpopt_lanes::Threads;
+use num_bigint::BigUint;
 
 use super::accept::Abscissa;
 use super::accept::HEAD_BITS;
@@ -295,9 +297,9 @@ impl RoundedGaussian {
             levels += 1;
             // t − 1; b ≥ 55 and the exponent is at most 8.
             let half = bits.saturating_add_signed(-i64::from(self.exponent)) - 1;
-            let low = known.times(self.mantissa).plus_shifted(1, half);
-            let high = low.clone().plus_shifted(self.mantissa, 0);
-            let (low, high) = (low.shifted_down(half + 1), high.shifted_down(half + 1));
+            let low = known * self.mantissa + (BigUint::ONE << half);
+            let high = &low + self.mantissa;
+            let [low, high] = [low, high].map(|end| low_bits(&(end >> (half + 1))));
             if low == high {
                 return low;
             }

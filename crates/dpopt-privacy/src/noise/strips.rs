@@ -5,10 +5,11 @@
 //! boxes and lies under the curve has the normal law in `x`. Boxes that lie under the curve as
 //! a whole need no look at `y` at all; they are 97 of 100.
 
+use num_bigint::BigUint;
 use std::sync::LazyLock;
 
+use super::dyadic::low_bits;
 use super::exponential::exp_of_minus;
-use super::limbs::Limbs;
 
 /// Digits of a random word that choose a box.
 pub(super) const BOX_BITS: u32 = 14;
@@ -104,9 +105,9 @@ impl Strips {
     fn compute() -> Self {
         let mut density = [0; EDGES];
         for (edge, lower) in density.iter_mut().enumerate() {
-            let square = Limbs::new((edge * edge) as u64);
+            let square = BigUint::from((edge * edge) as u64);
             // (j/64)²/2 = j²/2^13. The lower end is below 2^63.
-            *lower = exp_of_minus(&square, 13, 63).lower.shifted_down(0) as u64;
+            *lower = low_bits(&exp_of_minus(&square, 13, 63).lower) as u64;
         }
         // Heights are compared in units of 2^−63 / 201.
         let level = |floor: u64| u128::from(floor) << 63;
@@ -188,10 +189,10 @@ mod tests {
         let table = Strips::get();
         for edge in 0..EDGES as u64 {
             let lower = table.density(edge).unwrap();
-            let enclosure = exp_of_minus(&Limbs::new(edge * edge), 13, 127);
-            assert!(Limbs::new(lower).up(64) <= enclosure.lower, "{edge}");
+            let enclosure = exp_of_minus(&BigUint::from(edge * edge), 13, 127);
+            assert!(BigUint::from(lower) << 64u32 <= enclosure.lower, "{edge}");
             assert!(
-                enclosure.upper <= Limbs::new(lower + DENSITY_WIDTH).up(64),
+                enclosure.upper <= BigUint::from(lower + DENSITY_WIDTH) << 64u32,
                 "{edge}"
             );
             let float = libm::exp(-((edge * edge) as f64) / 8192.0);

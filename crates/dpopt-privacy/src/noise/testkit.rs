@@ -1,6 +1,6 @@
 //! Sources of bits that stress the sampler, and tests of a law with a stated false-alarm rate.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use libm::{erfc, lgamma};
 use rand::Rng;
@@ -102,85 +102,6 @@ impl<const BITS: u32> BitSource for Listed<BITS> {
 
     fn digit(&mut self) -> u64 {
         self.digits.pop_front().unwrap()
-    }
-}
-
-/// One path through the tree of coin tosses.
-pub(super) struct Tosses {
-    path: Vec<bool>,
-    used: usize,
-    depth: usize,
-    beyond: Narrow<1>,
-}
-
-impl Tosses {
-    fn toss(&mut self) -> u64 {
-        self.used += 1;
-        if self.used > self.depth {
-            // This path will not be counted: any bits that let the program end will do.
-            return self.beyond.digit();
-        }
-        if self.used > self.path.len() {
-            self.path.push(false);
-        }
-        u64::from(self.path[self.used - 1])
-    }
-}
-
-impl BitSource for Tosses {
-    const DIGIT_BITS: u32 = 1;
-
-    fn word(&mut self) -> u64 {
-        // Only the sign reads a word, and only its highest bit.
-        self.toss() << 63
-    }
-
-    fn digit(&mut self) -> u64 {
-        self.toss()
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        let bits = n.next_power_of_two().trailing_zeros();
-        loop {
-            let value = (0..bits).fold(0, |value, _| value << 1 | self.toss());
-            if value < n {
-                return value;
-            }
-        }
-    }
-}
-
-/// Runs a program on every sequence of coin tosses of at most `depth` tosses. Gives the exact
-/// probability with which each result is reached in that many, and the probability left over:
-/// the probability of a result lies between the first and the sum of the two.
-pub(super) fn enumerate<T: std::hash::Hash + Eq>(
-    depth: usize,
-    mut program: impl FnMut(&mut Tosses) -> T,
-) -> (HashMap<T, f64>, f64) {
-    let mut reached = HashMap::new();
-    let mut left_over = 0.0;
-    let mut tosses = Tosses {
-        path: Vec::new(),
-        used: 0,
-        depth,
-        beyond: Narrow::new(0),
-    };
-    loop {
-        tosses.used = 0;
-        let result = program(&mut tosses);
-        // Sums of powers of two not below 2^-depth: exact in an f64 for depths up to 52.
-        if tosses.used > depth {
-            left_over += (-(depth as f64)).exp2();
-        } else {
-            *reached.entry(result).or_insert(0.0) += (-(tosses.used as f64)).exp2();
-        }
-        while tosses.path.last() == Some(&true) {
-            tosses.path.pop();
-        }
-        match tosses.path.last_mut() {
-            Some(last) => *last = true,
-            None => return (reached, left_over),
-        }
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) fn refine(
     // Far below 2^32: each round that is left open doubles the digits.
     let bits = u32::try_from(64 * limbs).unwrap_or(u32::MAX);
     let number = real::refine(key, id, index as u64, bits)?;
-    let mut size = Zeroizing::new(number.size.limbs().to_vec());
+    let mut size = Zeroizing::new(number.size.to_u64_digits());
     size.resize(limbs + 1, 0);
     Ok(Digits {
         negative: number.negative,

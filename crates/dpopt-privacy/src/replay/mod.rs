@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::units::SamplingRate;
 use crate::which::Allocation;
 
-pub(crate) use tape::{Facts, Seat, Shares, Tape, locked};
+pub(crate) use tape::{Facts, Seat, Tape, locked};
 
 /// Where the one record is in which the two data sets differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,12 +81,6 @@ pub enum ReplayedMechanism {
     },
     /// The exponential mechanism, quantiles included.
     Exponential,
-    /// Permute-and-flip.
-    PermuteAndFlip,
-    /// Report noisy max.
-    NoisyMax,
-    /// A run of the sparse vector technique.
-    AboveThreshold,
 }
 
 /// Which records a release read.

@@ -42,21 +42,8 @@ enum Entry {
     Step { period: u64, reads: ReplayedReads },
     /// A selection.
     Choice(Facts),
-    /// A run of the sparse vector technique was opened.
-    Session(Facts, Shares),
-    /// One answer of it.
-    Answer { session: u64 },
     /// A refusal.
     Refused(String),
-}
-
-/// How the epsilon of a sparse vector run is divided.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Shares {
-    pub(crate) threshold: f64,
-    pub(crate) queries: f64,
-    pub(crate) sensitivity: f64,
-    pub(crate) spread: f64,
 }
 
 /// Secret beside an entry: exact integers and what was released.
@@ -151,7 +138,7 @@ impl Handed {
 /// A release of the replay: what is known so far.
 struct Open {
     facts: Facts,
-    /// Displacement of each step of a period, query of a sparse vector run, or of the one sum.
+    /// Displacement of each step of a period, or of the one sum.
     shifts: Vec<Vec<f64>>,
     measure: Measure,
 }
@@ -160,7 +147,6 @@ enum Measure {
     Gaussian,
     Period(PrefixNoise),
     Spread,
-    Session(Shares),
 }
 
 pub(crate) fn locked(tape: &Mutex<Tape>) -> MutexGuard<'_, Tape> {
@@ -214,24 +200,6 @@ impl Seat {
         let (released, shift) = self.pass(entry, exact, vec![chosen as i128]);
         self.open(facts, Measure::Spread, shift.into_iter().collect());
         released.first().map_or(chosen, |&k| k as usize)
-    }
-
-    /// A run of the sparse vector technique; its number.
-    pub(crate) fn session(&self, facts: Facts, shares: Shares) -> u64 {
-        let entry = Entry::Session(facts.clone(), shares);
-        self.pass(entry, Vec::new(), Vec::new());
-        self.open(facts, Measure::Session(shares), Vec::new())
-    }
-
-    /// One answer of it: what is answered in the place of `above`.
-    pub(crate) fn answer(&self, session: u64, value: i128, above: bool) -> bool {
-        let entry = Entry::Answer { session };
-        let (released, shift) = self.pass(entry, vec![value], vec![i128::from(above)]);
-        let mut tape = locked(&self.tape);
-        if let Some(open) = tape.open.get_mut(session as usize) {
-            open.shifts.extend(shift);
-        }
-        released.first().map_or(above, |&k| k == 1)
     }
 
     /// A refusal, which must come in both runs or in none.
@@ -433,14 +401,6 @@ impl Open {
             Measure::Spread => {
                 let (low, high) = ends(self.shifts.iter().flatten());
                 (high - low) / noise_steps
-            }
-            Measure::Session(shares) => {
-                let all = || self.shifts.iter().flatten();
-                let largest = all().fold(0.0, |most: f64, x| most.max(x.abs()));
-                // A query may also not move at all.
-                let (low, high) = ends(all().chain(&[0.0]));
-                shares.threshold * largest / shares.sensitivity
-                    + shares.queries * (high - low) / shares.spread
             }
         };
         ReplayedRelease {

@@ -1,7 +1,6 @@
 //! Refusals when a selection is set up. None of it depends on what records hold, and on
 //! how many there are only beyond 2^32.
 
-use crate::adjacency::Adjacency;
 use crate::exchange::ExchangeError;
 
 /// A selection was asked for something that it can't do. Nothing was released or charged.
@@ -69,78 +68,6 @@ pub enum SelectionError {
     /// The base measure is zero everywhere.
     #[error("a base measure needs a positive weight")]
     BaseMeasureZero,
-    /// Noise with this epsilon and sensitivity does not fit the integers.
-    #[error("noise of about 2^{bits} lattice steps is wider than 2^{limit}")]
-    NoiseTooWide {
-        /// log2 of the scale, rounded up.
-        bits: u32,
-        /// The largest possible.
-        limit: u32,
-    },
-    /// A run of the sparse vector technique needs answers to give.
-    #[error("between 1 and {limit} answers above the threshold can be asked for, got {answers}")]
-    Answers {
-        /// Answers asked for.
-        answers: u32,
-        /// The largest possible number.
-        limit: u32,
-    },
-    /// The threshold is not a number or too far out.
-    #[error("the threshold {threshold} is not a number of at most {limit:e} in size")]
-    Threshold {
-        /// The threshold.
-        threshold: f64,
-        /// The largest possible size.
-        limit: f64,
-    },
-    /// The query may move further between neighbours, or the other way, than the run was opened for.
-    #[error(
-        "a query that one record moves by {} to {} steps is refused by a run opened for {} to {}", query.0, query.1, opened.0, opened.1
-    )]
-    QueryTooSensitive {
-        /// Least and largest change of the query, in lattice steps.
-        query: (i64, i64),
-        /// Least and largest change that the run was opened for.
-        opened: (i64, i64),
-    },
-    /// The query lives on another lattice than the run.
-    #[error("a query in steps of {query:e} is refused by a run in steps of {opened:e}")]
-    OtherLattice {
-        /// Step of the query.
-        query: f64,
-        /// Step of the run.
-        opened: f64,
-    },
-    /// The query was computed under another adjacency than the run.
-    #[error("a query under {query} adjacency is refused by a run under {opened} adjacency")]
-    OtherAdjacency {
-        /// Adjacency of the query.
-        query: Adjacency,
-        /// Adjacency of the run.
-        opened: Adjacency,
-    },
-    /// A threshold query is one number.
-    #[error("a threshold query has one candidate, got {candidates}")]
-    NotOneCandidate {
-        /// Candidates of the query.
-        candidates: usize,
-    },
-    /// The run gave all its answers above the threshold.
-    #[error("all {answers} answers above the threshold were given")]
-    AnswersUsedUp {
-        /// How many there were.
-        answers: u32,
-    },
-    /// The run was opened by another process, of which this one is a fork.
-    #[error(
-        "a run opened by process {opened} can't go on in its fork {process}: both would draw the same noise"
-    )]
-    Forked {
-        /// The process that opened it.
-        opened: u32,
-        /// The process that asked.
-        process: u32,
-    },
     /// The target of a quantile is not strictly between 0 and 1, or not simple enough.
     #[error(
         "the quantile {numerator}/{denominator} must lie strictly between 0 and 1 with a denominator of at most {limit}"

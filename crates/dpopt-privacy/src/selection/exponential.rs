@@ -67,7 +67,6 @@ impl Masses for Weights<'_> {
             finer = Powers::new(limbs, self.rate.rational(), self.range);
             &finer
         };
-        let mut scratch = Vec::new();
         let error = Powers::error(limbs);
         for (i, &score) in self.scores.iter().enumerate() {
             let weight = self
@@ -76,7 +75,7 @@ impl Masses for Weights<'_> {
             if weight == 0 {
                 continue;
             }
-            let mut mass = powers.at(self.best.abs_diff(score), &mut scratch);
+            let mut mass = powers.at(self.best.abs_diff(score));
             mass.times(weight);
             if each(i as u64, &mass, error * u128::from(weight)).is_break() {
                 break;

@@ -1,173 +1,100 @@
 //! Non-negative fixed-point numbers of any precision, and `exp(−x)` with a proved error.
 //!
-//! A number is a list of 64-bit limbs, least significant first: a fixed number for the fraction and two
-//! above them, so it is below 2^128. One unit of the last place is called an ulp. Operations that
+//! A number is an integer over a power of 2^64. One unit of the last place is called an ulp. Operations that
 //! are not exact round down by less than one ulp each; callers carry the error.
 
-use crate::noise::bernoulli::Rational;
+use num_bigint::BigUint;
 
-/// Limbs above the fraction.
-const WHOLE: usize = 2;
+use super::rate::Rational;
+use crate::noise::dyadic::low_bits;
 
-/// A number with the fraction's length known from its own.
+/// `ulps / 2^(64 limbs)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fixed(Vec<u64>);
+pub(super) struct Fixed {
+    ulps: BigUint,
+    limbs: usize,
+}
 
 impl Fixed {
     pub(super) fn zero(limbs: usize) -> Self {
-        Self(vec![0; limbs + WHOLE])
+        Self::whole(limbs, 0)
     }
 
     /// A whole number.
     pub(super) fn whole(limbs: usize, value: u128) -> Self {
-        let mut out = Self::zero(limbs);
-        out.0[limbs] = value as u64;
-        out.0[limbs + 1] = (value >> 64) as u64;
-        out
+        let ulps = BigUint::from(value) << (64 * limbs);
+        Self { ulps, limbs }
     }
 
     /// A number by its whole part and the limbs of its fraction, most significant first.
     pub(super) fn from_digits(whole: u128, digits: &[u64]) -> Self {
-        let mut out = Self::whole(digits.len(), whole);
-        for (place, &digit) in out.0.iter_mut().zip(digits.iter().rev()) {
-            *place = digit;
+        let start = BigUint::from(whole);
+        Self {
+            ulps: digits
+                .iter()
+                .fold(start, |ulps, &digit| (ulps << 64u32) + digit),
+            limbs: digits.len(),
         }
-        out
     }
 
-    /// `⌊x⌋` in ulps, for `x < 1` with a denominator below 2^127.
+    /// `⌊x⌋` in ulps.
     fn fraction(limbs: usize, x: Rational) -> Self {
-        let mut out = Self::zero(limbs);
-        let denominator = x.denominator.get() << x.halvings;
-        let mut rest = x.numerator;
-        for place in out.0[..limbs].iter_mut().rev() {
-            for _ in 0..64 {
-                rest <<= 1;
-                *place <<= 1;
-                if rest >= denominator {
-                    rest -= denominator;
-                    *place |= 1;
-                }
-            }
+        let denominator = BigUint::from(x.denominator.get()) << x.halvings;
+        Self {
+            ulps: (BigUint::from(x.numerator) << (64 * limbs)) / denominator,
+            limbs,
         }
-        out
     }
 
-    fn limbs(&self) -> usize {
-        self.0.len() - WHOLE
-    }
-
-    /// The whole part.
+    /// The whole part, below 2^128.
     pub(super) fn floor(&self) -> u128 {
-        let limbs = self.limbs();
-        u128::from(self.0[limbs + 1]) << 64 | u128::from(self.0[limbs])
+        low_bits(&(&self.ulps >> (64 * self.limbs)))
     }
 
     pub(super) fn is_zero(&self) -> bool {
-        self.0.iter().all(|&limb| limb == 0)
+        self.ulps == BigUint::ZERO
     }
 
-    /// Adds; exact while the sum is below 2^128.
     pub(super) fn add(&mut self, other: &Self) {
-        let mut carry = false;
-        for (mine, &theirs) in self.0.iter_mut().zip(&other.0) {
-            let (sum, over) = mine.overflowing_add(theirs);
-            let (sum, again) = sum.overflowing_add(u64::from(carry));
-            *mine = sum;
-            carry = over || again;
-        }
+        self.ulps += &other.ulps;
     }
 
     /// Adds a number of ulps.
     pub(super) fn add_ulps(&mut self, ulps: u128) {
-        let mut other = Self(vec![0; self.0.len()]);
-        other.0[0] = ulps as u64;
-        other.0[1] = (ulps >> 64) as u64;
-        self.add(&other);
-    }
-
-    /// Subtracts something that is not larger.
-    fn subtract(&mut self, other: &Self) {
-        let mut borrow = false;
-        for (mine, &theirs) in self.0.iter_mut().zip(&other.0) {
-            let (rest, under) = mine.overflowing_sub(theirs);
-            let (rest, again) = rest.overflowing_sub(u64::from(borrow));
-            *mine = rest;
-            borrow = under || again;
-        }
+        self.ulps += ulps;
     }
 
     /// Whether `self >= other + ulps`.
     pub(super) fn is_above_by(&self, other: &Self, ulps: u128) -> bool {
-        let mut raised = other.clone();
-        raised.add_ulps(ulps);
-        self.0.iter().rev().ge(raised.0.iter().rev())
+        self.ulps >= &other.ulps + ulps
     }
 
-    /// `self · factor`; exact while it is below 2^128.
     pub(super) fn times(&mut self, factor: u64) {
-        let mut carry = 0;
-        for limb in &mut self.0 {
-            let product = u128::from(*limb) * u128::from(factor) + carry;
-            *limb = product as u64;
-            carry = product >> 64;
-        }
+        self.ulps *= factor;
     }
 
     /// `⌊self · factor / 2^64⌋` in ulps.
     pub(super) fn times_fraction(&mut self, factor: u64) {
-        let mut carry = (u128::from(self.0[0]) * u128::from(factor)) >> 64;
-        for at in 1..self.0.len() {
-            let product = u128::from(self.0[at]) * u128::from(factor) + carry;
-            self.0[at - 1] = product as u64;
-            carry = product >> 64;
-        }
-        if let Some(last) = self.0.last_mut() {
-            *last = carry as u64;
-        }
+        self.ulps *= factor;
+        self.ulps >>= 64u32;
     }
 
     /// `⌊self / divisor⌋` in ulps.
     pub(super) fn over(&mut self, divisor: u64) {
-        let mut rest = 0;
-        for limb in self.0.iter_mut().rev() {
-            let value = rest << 64 | u128::from(*limb);
-            *limb = (value / u128::from(divisor)) as u64;
-            rest = value % u128::from(divisor);
-        }
+        self.ulps /= divisor;
     }
 
     /// `⌊self / 2^bits⌋` in ulps.
     pub(super) fn halved(&mut self, bits: u32) {
-        let (skip, bits) = ((bits / 64) as usize, bits % 64);
-        for at in 0..self.0.len() {
-            let limb = |i: usize| self.0.get(i).copied().unwrap_or(0);
-            let wide = u128::from(limb(at + skip + 1)) << 64 | u128::from(limb(at + skip));
-            self.0[at] = (wide >> bits) as u64;
-        }
+        self.ulps >>= bits;
     }
 
-    /// `⌊self · other⌋` in ulps, for two numbers of at most 1.
-    fn product(&self, other: &Self, scratch: &mut Vec<u64>) -> Self {
-        // A number of at most 1 has one limb above its fraction.
-        let used = self.limbs() + 1;
-        scratch.clear();
-        scratch.resize(2 * used, 0);
-        for (i, &a) in self.0[..used].iter().enumerate() {
-            if a == 0 {
-                continue;
-            }
-            let mut carry = 0;
-            for (j, &b) in other.0[..used].iter().enumerate() {
-                let sum = u128::from(a) * u128::from(b) + u128::from(scratch[i + j]) + carry;
-                scratch[i + j] = sum as u64;
-                carry = sum >> 64;
-            }
-            scratch[i + used] = carry as u64;
+    /// `⌊self · other⌋` in ulps.
+    fn product(&self, other: &Self) -> Self {
+        Self {
+            ulps: (&self.ulps * &other.ulps) >> (64 * self.limbs),
+            limbs: self.limbs,
         }
-        let mut out = Self(vec![0; self.0.len()]);
-        out.0[..used].copy_from_slice(&scratch[self.limbs()..self.limbs() + used]);
-        out
     }
 }
 
@@ -191,7 +118,6 @@ pub(super) struct Powers {
 impl Powers {
     /// For `rate` with a denominator below 2^126 and distances up to `largest`.
     pub(super) fn new(limbs: usize, rate: Rational, largest: u64) -> Self {
-        let mut scratch = Vec::new();
         let mut entries: Vec<Fixed> = Vec::new();
         let bits = u64::BITS - largest.leading_zeros();
         let denominator = rate.denominator.get() << rate.halvings;
@@ -201,12 +127,11 @@ impl Powers {
                 .checked_shl(j)
                 .filter(|n| n >> j == rate.numerator && *n < denominator);
             let entry = match (below_one, entries.last()) {
-                (Some(numerator), _) => exp_series(
-                    &Fixed::fraction(limbs, Rational { numerator, ..rate }),
-                    &mut scratch,
-                ),
-                (None, Some(last)) => last.product(last, &mut scratch),
-                (None, None) => exp_of_large(limbs, rate, &mut scratch),
+                (Some(numerator), _) => {
+                    exp_series(&Fixed::fraction(limbs, Rational { numerator, ..rate }))
+                }
+                (None, Some(last)) => last.product(last),
+                (None, None) => exp_of_large(limbs, rate),
             };
             entries.push(entry);
         }
@@ -219,12 +144,12 @@ impl Powers {
     }
 
     /// `exp(−rate · d)`.
-    pub(super) fn at(&self, d: u64, scratch: &mut Vec<u64>) -> Fixed {
+    pub(super) fn at(&self, d: u64) -> Fixed {
         let mut out = Fixed::whole(self.limbs, 1);
         // The smallest entries first: far candidates end after one or two products.
         for (j, entry) in self.entries.iter().enumerate().rev() {
             if d >> j & 1 == 1 {
-                out = out.product(entry, scratch);
+                out = out.product(entry);
                 if out.is_zero() {
                     break;
                 }
@@ -236,43 +161,44 @@ impl Powers {
 
 /// `exp(−x)` for `x >= 1`: `x` is halved until it is below 1 and the result squared as often.
 /// Squares of numbers below `exp(−1/2)` keep the error below 1.3 times that of the first.
-fn exp_of_large(limbs: usize, x: Rational, scratch: &mut Vec<u64>) -> Fixed {
+fn exp_of_large(limbs: usize, x: Rational) -> Fixed {
     let mut halvings = 0;
     let mut small = x;
     while small.numerator >= small.denominator.get() << small.halvings {
         halvings += 1;
         small.halvings += 1;
     }
-    let mut out = exp_series(&Fixed::fraction(limbs, small), scratch);
+    let mut out = exp_series(&Fixed::fraction(limbs, small));
     for _ in 0..halvings {
-        out = out.product(&out, scratch);
+        out = out.product(&out);
     }
     out
 }
 
 /// `exp(−x)` for `x < 1` by its series, positive and negative terms apart.
-fn exp_series(x: &Fixed, scratch: &mut Vec<u64>) -> Fixed {
-    let limbs = x.limbs();
+fn exp_series(x: &Fixed) -> Fixed {
+    let limbs = x.limbs;
     let mut term = Fixed::whole(limbs, 1);
     let mut sums = [term.clone(), Fixed::zero(limbs)];
     let mut k = 0_u64;
     while !term.is_zero() {
         k += 1;
-        term = term.product(x, scratch);
+        term = term.product(x);
         term.over(k);
         sums[(k % 2) as usize].add(&term);
     }
+    // The terms fall, so the difference is not negative.
     let [mut out, negative] = sums;
-    out.subtract(&negative);
+    out.ulps -= negative.ulps;
     out
 }
 
 #[cfg(test)]
 impl Fixed {
     pub(super) fn to_f64(&self) -> f64 {
-        let limbs = self.0.iter().rev();
-        let whole = limbs.fold(0.0, |sum, &limb| sum * 2f64.powi(64) + limb as f64);
-        whole * 2f64.powi(-64 * self.limbs() as i32)
+        let digits = self.ulps.iter_u64_digits().rev();
+        let ulps = digits.fold(0.0, |sum, digit| sum * 64f64.exp2() + digit as f64);
+        ulps * (-64.0 * self.limbs as f64).exp2()
     }
 }
 
@@ -285,7 +211,11 @@ mod tests {
     use super::*;
 
     fn rational(numerator: u128, denominator: u128) -> Rational {
-        Rational::new(numerator, NonZeroU128::new(denominator).unwrap())
+        Rational {
+            numerator,
+            denominator: NonZeroU128::new(denominator).unwrap(),
+            halvings: 0,
+        }
     }
 
     /// exp(−1), exp(−1/2) and exp(−10) to 256 bits, rounded down: mpmath with 400 bits.
@@ -314,7 +244,7 @@ mod tests {
         for (p, q, digits) in KNOWN {
             for limbs in [2, 3, 4] {
                 let truth = Fixed::from_digits(0, &digits[..limbs]);
-                let got = Powers::new(limbs, rational(p, q), 1).at(1, &mut Vec::new());
+                let got = Powers::new(limbs, rational(p, q), 1).at(1);
                 let error = Powers::error(limbs);
                 assert!(got.is_above_by(&Fixed::zero(limbs), 1));
                 let mut raised = got.clone();
@@ -324,7 +254,7 @@ mod tests {
                 raised.add_ulps(error);
                 assert!(raised.is_above_by(&got, 0), "{p}/{q}");
                 // The same from tenths and hundredths, through squares and products.
-                let got = Powers::new(limbs, rational(p, q * 100), 100).at(100, &mut Vec::new());
+                let got = Powers::new(limbs, rational(p, q * 100), 100).at(100);
                 let mut raised = got.clone();
                 raised.add_ulps(error);
                 assert!(raised.is_above_by(&truth, 0), "{p}/{q}");
@@ -340,9 +270,9 @@ mod tests {
         #[test]
         fn errors_are_as_stated(p in 1_u128..1 << 53, q in 1_u128..1 << 31, h in 0_u32..60, d in 0_u64..1 << 40) {
             let rate = Rational { halvings: h, ..rational(p, q) };
-            let short = Powers::new(2, rate, d).at(d, &mut Vec::new());
-            let long = Powers::new(5, rate, d).at(d, &mut Vec::new());
-            let cut = Fixed(long.0[3..].to_vec());
+            let short = Powers::new(2, rate, d).at(d);
+            let long = Powers::new(5, rate, d).at(d);
+            let cut = Fixed { ulps: &long.ulps >> 192u32, limbs: 2 };
             let error = Powers::error(2) + 1;
             prop_assert!(error < 1 << 22);
             let mut raised = short.clone();

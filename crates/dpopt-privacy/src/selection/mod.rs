@@ -2,10 +2,7 @@
 //!
 //! | for | look at |
 //! | --- | --- |
-//! | the best of k candidates | [`ScoreSum`], [`Curator::permute_and_flip`] |
-//! | the same, many times, under one budget | [`Curator::exponential`], whose costs add up slower |
-//! | the same with symmetric noise | [`Curator::report_noisy_max`] |
-//! | the first few queries above a threshold | [`Curator::above_threshold`] |
+//! | the best of k candidates | [`ScoreSum`], [`Curator::exponential`] |
 //! | a quantile over public bins | [`QuantileSum`], [`Curator::quantile`] |
 //! | the best of several private runs | [`Tuning`], [`Curator::repeat_and_select`] |
 //!
@@ -20,7 +17,7 @@
 //!
 //! let epsilon = Epsilon::new(1.0)?;
 //! let mut curator = Curator::protected(Adjacency::AddRemove)?;
-//! curator.reserve(&Spend::Fixed(Event::PermuteAndFlip { epsilon }))?;
+//! curator.reserve(&Spend::Fixed(Event::ExponentialMechanism { epsilon }))?;
 //!
 //! // Three candidates; contributions are clipped to [0, 1], whatever they are.
 //! let mut sum = ScoreSum::new(ScoreBound::new(3, 0.0, 1.0)?);
@@ -28,26 +25,19 @@
 //!     sum.add(&record);
 //! }
 //! let scores = sum.finish(Adjacency::AddRemove);
-//! assert!(curator.permute_and_flip(&scores, epsilon)? < 3);
-//! assert!(curator.permute_and_flip(&scores, epsilon).is_err()); // nothing is left
+//! assert!(curator.exponential(&scores, epsilon)? < 3);
+//! assert!(curator.exponential(&scores, epsilon).is_err()); // nothing is left
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Curator::permute_and_flip`]: crate::Curator::permute_and_flip
 //! [`Curator::exponential`]: crate::Curator::exponential
-//! [`Curator::report_noisy_max`]: crate::Curator::report_noisy_max
-//! [`Curator::above_threshold`]: crate::Curator::above_threshold
 //! [`Curator::quantile`]: crate::Curator::quantile
 //! [`Curator::repeat_and_select`]: crate::Curator::repeat_and_select
 
-mod above_threshold;
 mod choice;
 mod error;
 mod exponential;
 mod fixed;
-mod laplace;
-mod noisy_max;
-mod permute_and_flip;
 mod quantile;
 mod rate;
 mod repetitions;
@@ -58,7 +48,6 @@ mod neighbours_tests;
 #[cfg(test)]
 mod testkit;
 
-pub use above_threshold::{AboveThreshold, Answer, MAX_ANSWERS, Queries, Split};
 pub use error::SelectionError;
 pub use quantile::{
     BaseMeasure, MAX_TARGET, QuantileBin, QuantileBins, QuantileSum, SensitiveQuantile, Target,
@@ -67,9 +56,6 @@ pub use rate::{MAX_EPSILON, MIN_EPSILON};
 pub use repetitions::{Best, MAX_MEAN, Tuning};
 pub use scores::{MAX_CANDIDATES, MAX_WHOLE, ScoreBound, ScoreSum, SensitiveScores};
 
-pub(crate) use above_threshold::Terms;
 pub(crate) use exponential::exponential;
-pub(crate) use noisy_max::NoisyMax;
-pub(crate) use permute_and_flip::permute_and_flip;
 pub(crate) use rate::Rate;
 pub(crate) use repetitions::Repetitions;

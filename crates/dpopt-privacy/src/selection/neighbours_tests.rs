@@ -27,10 +27,6 @@ impl Fraction {
         Self(a.0 * b.0, a.1 * b.1)
     }
 
-    fn one_minus(self) -> Self {
-        Self(self.1 - self.0, self.1)
-    }
-
     /// t^n
     fn power(self, n: i64) -> Self {
         let n = u32::try_from(n).unwrap();
@@ -59,28 +55,6 @@ fn exponential(scores: &[i64], base: &[u128], t: Fraction) -> Vec<Fraction> {
         .collect();
     let total = weights.iter().fold(ZERO, |sum, &w| sum.plus(w));
     weights.iter().map(|w| w.over(total)).collect()
-}
-
-/// McKenna and Sheldon, Algorithm 1, summed over all orders.
-fn permute_and_flip(scores: &[i64], t: Fraction) -> Vec<Fraction> {
-    fn orders(left: &[usize], reach: Fraction, heads: &[Fraction], out: &mut [Fraction]) {
-        for (at, &i) in left.iter().enumerate() {
-            let share = reach.times(Fraction(1, left.len() as u128));
-            out[i] = out[i].plus(share.times(heads[i]));
-            let rest: Vec<usize> = [&left[..at], &left[at + 1..]].concat();
-            orders(&rest, share.times(heads[i].one_minus()), heads, out);
-        }
-    }
-    let best = *scores.iter().max().unwrap();
-    let heads: Vec<Fraction> = scores.iter().map(|&u| t.power(best - u)).collect();
-    let mut out = vec![ZERO; scores.len()];
-    orders(
-        &(0..scores.len()).collect::<Vec<_>>(),
-        ONE,
-        &heads,
-        &mut out,
-    );
-    out
 }
 
 /// All vectors of this length with entries below `values`.
@@ -121,19 +95,6 @@ fn e_to_epsilon(t: Fraction, spread: i64) -> Fraction {
 
 /// Spread 2 for changes in [−1, 1], 1 for changes in [0, 1], 3 for the lopsided [−1, 2].
 const CHANGES: [((i64, i64), i64); 3] = [((-1, 1), 2), ((0, 1), 1), ((-1, 2), 3)];
-
-#[test]
-fn permute_and_flip_is_pure_and_attains_epsilon() {
-    for t in BASES {
-        for (changes, spread) in CHANGES {
-            let law = |scores: &[i64]| permute_and_flip(scores, t);
-            assert_eq!(check(law, changes, e_to_epsilon(t, spread)), (true, true));
-            // A twin that forgets a part of the spread is not private.
-            let (holds, _) = check(law, changes, e_to_epsilon(t, spread - 1));
-            assert!(!holds);
-        }
-    }
-}
 
 /// With finitely many candidates the exponential mechanism comes close to epsilon and does not
 /// attain it; its range does, on the two outcomes that move apart.
@@ -183,27 +144,4 @@ fn the_exponential_mechanism_comes_close_to_epsilon() {
     let limit = e_to_epsilon(t, 2);
     let ratio = q[1].over(p[1]);
     assert!(ratio.is_at_most(limit) && limit.times(Fraction(99_999, 100_000)).is_at_most(ratio));
-}
-
-/// Permute-and-flip is noisy max with one-sided geometric noise and random ties: by summing the
-/// latter's law over all values of the noise of two candidates, whose tails are geometric series.
-#[test]
-fn permute_and_flip_is_noisy_max_with_geometric_noise() {
-    for t in BASES {
-        for distance in 0..5 {
-            // Candidate 0 is ahead by d. It loses where G1 > G0 + d, and half of the ties.
-            // P(G >= g) = t^g, P(G = g) = (1 − t) t^g:
-            // P(G1 = G0 + d) = (1 − t)^2 t^d / (1 − t^2), P(G1 > G0 + d) = t^(d+1) (1 − t) / (1 − t^2).
-            let square = t.times(t).one_minus();
-            let tie = t
-                .one_minus()
-                .times(t.one_minus())
-                .times(t.power(distance))
-                .over(square);
-            let lost = t.power(distance + 1).times(t.one_minus()).over(square);
-            let second = lost.plus(tie.times(Fraction(1, 2)));
-            let law = permute_and_flip(&[distance, 0], t);
-            assert!(second.is_at_most(law[1]) && law[1].is_at_most(second));
-        }
-    }
 }

@@ -3,13 +3,21 @@
 use std::num::NonZeroU128;
 
 use super::SelectionError;
-use crate::noise::bernoulli::Rational;
 use crate::units::Epsilon;
 
 /// The least epsilon of a selection, 2^-20. Tuned: below it noise would not fit 64 bits.
 pub const MIN_EPSILON: f64 = 1.0 / 1_048_576.0;
 /// The largest epsilon of a selection, 2^20.
 pub const MAX_EPSILON: f64 = 1_048_576.0;
+
+/// A rational number `numerator / (denominator · 2^halvings)`, at least zero. The power of two
+/// stands apart so that quotients of `f64` numbers need no long integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rational {
+    pub(crate) numerator: u128,
+    pub(crate) denominator: NonZeroU128,
+    pub(crate) halvings: u32,
+}
 
 /// `epsilon / steps`, per lattice step, for the real number that the `f64` stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +34,6 @@ impl Rate {
                 high: MAX_EPSILON,
             });
         }
-        Ok(Self::of(value, steps))
-    }
-
-    /// The same for a part of a checked epsilon, at least 2^-36.
-    pub(super) fn of(value: f64, steps: u64) -> Self {
         let bits = value.to_bits();
         let mantissa = bits & ((1 << 52) - 1) | 1 << 52;
         let zeros = mantissa.trailing_zeros();
@@ -38,23 +41,15 @@ impl Rate {
         let exponent = (bits >> 52) as i32 - 1075 + zeros as i32;
         let numerator = u128::from(mantissa >> zeros) << exponent.max(0);
         let denominator = NonZeroU128::new(u128::from(steps)).unwrap_or(NonZeroU128::MIN);
-        Self(Rational {
+        Ok(Self(Rational {
             numerator,
             denominator,
             halvings: exponent.min(0).unsigned_abs(),
-        })
+        }))
     }
 
     pub(super) fn rational(self) -> Rational {
         self.0
-    }
-
-    /// `rate · distance`.
-    pub(super) fn times(self, distance: u64) -> Rational {
-        Rational {
-            numerator: self.0.numerator * u128::from(distance),
-            ..self.0
-        }
     }
 }
 

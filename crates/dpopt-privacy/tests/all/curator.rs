@@ -117,9 +117,6 @@ fn what_has_no_release_is_not_reserved() {
                 Event::Gaussian { .. }
                     | Event::PrefixSums { .. }
                     | Event::ExponentialMechanism { .. }
-                    | Event::PermuteAndFlip { .. }
-                    | Event::AboveThreshold { .. }
-                    | Event::ReportNoisyMax { .. }
                     | Event::RepeatAndSelect { .. }
             ),
         };

@@ -1,5 +1,5 @@
-//! A ledger against real processes: killed at random moments, racing for the last of a budget,
-//! out of room, without permission; and against files that were cut or have a flipped bit.
+//! A ledger against real processes, racing for the last of a budget, out of room, without
+//! permission; and against files that were cut or have a flipped bit.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,11 +16,6 @@ use crate::common::{self, bound, gaussians, ledger, protected, z};
 /// Says in the environment of a child what it is for.
 const ROLE: &str = "DPOPT_LEDGER_TEST_ROLE";
 const PLACE: &str = "DPOPT_LEDGER_TEST_PLACE";
-
-/// Moments at which a process is killed.
-const KILLS: usize = 300;
-/// Kills after which a new ledger is begun.
-const KILLS_PER_LEDGER: usize = 25;
 
 /// Noise multiplier of every release here; one costs 1e-4 in squared mu.
 const Z: f64 = 100.0;
@@ -52,33 +47,9 @@ fn child() {
     };
     let place = PathBuf::from(place);
     match role.as_str() {
-        "walk" => walk(&place),
         "race" => race(),
         "fill" => fill(&place),
         other => panic!("no role is called {other}"),
-    }
-}
-
-/// Runs without end; says each release after it was made.
-fn walk(place: &Path) {
-    let (path, checkpoint) = (place.join("ledger"), place.join("checkpoint"));
-    say("ready");
-    for number in 0_u64.. {
-        let mut run = protected(open(&path, 50.0).unwrap());
-        run.reserve(&gaussians(Z, 6)).unwrap();
-        for step in 1..=5 {
-            release(&mut run).unwrap();
-            say("made");
-            if step == 3 {
-                let mut ledger = Ledger::open(&path).unwrap();
-                let made = ledger.checkpoint(&[0.25, number as f64], step).unwrap();
-                made.write(&checkpoint).unwrap();
-                say("kept");
-            }
-        }
-        if !number.is_multiple_of(3) {
-            run.settle().unwrap();
-        }
     }
 }
 
@@ -161,63 +132,6 @@ fn wait_for(child: &mut BufReader<impl Read>, words: &[&str]) -> String {
             return line.trim_end().to_owned();
         }
     }
-}
-
-#[test]
-fn a_process_killed_at_any_moment_has_paid_for_what_it_released() {
-    let mut mixer = Draws::new(4);
-    let (mut releases, mut resumed) = (0, 0);
-    for _ in 0..KILLS / KILLS_PER_LEDGER {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, checkpoint) = (
-            folder.path().join("ledger"),
-            folder.path().join("checkpoint"),
-        );
-        let (mut made, mut kept) = (0, false);
-        for number in 0..KILLS_PER_LEDGER {
-            let mut child = start("walk", folder.path(), None);
-            let mut output = BufReader::new(child.stdout.take().unwrap());
-            // On a slow disk most would die before their first release; some must get there.
-            let until = ["kept", "ready", "made", "ready", "ready"][number % 5];
-            let mut said = String::new();
-            while !said.ends_with(&format!("\n{until}\n")) {
-                assert!(output.read_line(&mut said).unwrap() > 0, "the child ended");
-            }
-            // A random moment, and not a wait for one.
-            (0..mixer.below(100_000)).for_each(|_| std::hint::spin_loop());
-            child.kill().unwrap();
-            output.read_to_string(&mut said).unwrap();
-            child.wait().unwrap();
-            made += said.matches("\nmade\n").count();
-            kept |= said.contains("\nkept\n");
-
-            if !path.exists() {
-                assert_eq!(made, 0);
-                continue;
-            }
-            let report = Ledger::verify(&path, None).unwrap();
-            assert!(
-                report.used >= made as f64 * 1e-4,
-                "{} for {made} releases",
-                report.used
-            );
-            if kept {
-                let kept = Checkpoint::read(&checkpoint).unwrap();
-                assert_eq!(kept.point()[0], 0.25);
-                let mut ledger = Ledger::resume(&path, &kept).unwrap();
-                assert_eq!(ledger.state().unwrap().used, report.used);
-                resumed += 1;
-            }
-        }
-        releases += made;
-        // The next run is charged beside all of it.
-        let mut run = protected(open(&path, 50.0).unwrap());
-        run.reserve(&gaussians(Z, 1)).unwrap();
-        let after = Ledger::verify(&path, None).unwrap();
-        assert!(after.used >= (made + 1) as f64 * 1e-4 && after.torn_bytes == 0);
-    }
-    // Three releases come before the first checkpoint.
-    assert!(releases >= 4 * KILLS / 5 && resumed >= KILLS / 5);
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn what_can_not_be_tuned_is_refused_at_once() {
         assert!(matches!(overlap, Err(Refused::OtherPart { .. })));
     }
     let epsilon = Epsilon::new(1.0).unwrap();
-    let choice = Spend::Fixed(Event::PermuteAndFlip { epsilon });
+    let choice = Spend::Fixed(Event::ExponentialMechanism { epsilon });
     let selects = new(Adjacency::ReplaceOne, [train, score], of(vec![choice]));
     assert!(matches!(selects, Err(Refused::UnsupportedSpend { .. })));
     let few = TuningInParts::new(Adjacency::ReplaceOne, parts(), of(two()), (0.5, 1.0));

@@ -1,4 +1,4 @@
-//! Plans that are in the library only: the table of `docs/solvers.md` is the two lists that there are, and each is audited.
+//! Plans that are in the library only: the table of `docs/solvers.md` is the list of the registry, and each is audited.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use dpopt_theory::audit::Registry;
 const PAGE: &str = include_str!("../../../../docs/solvers.md");
 
 #[test]
-fn the_table_of_the_library_is_the_registries() {
+fn the_table_of_the_library_is_the_list() {
     let (_, part) = PAGE.split_once("## In the library only").unwrap();
     let part = part.split("\n## ").next().unwrap();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");

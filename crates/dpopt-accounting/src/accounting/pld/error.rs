@@ -1,7 +1,5 @@
 //! Why there is no bound.
 
-use crate::adjacency::Adjacency;
-
 /// Why no bound was computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -17,14 +15,6 @@ pub enum PldError {
     BadEpsilon {
         /// The rejected value.
         value: f64,
-    },
-    /// Losses under two relations, which do not compose.
-    #[error("losses under {one} and under {other} adjacency do not compose")]
-    MixedAdjacencies {
-        /// One of them.
-        one: Adjacency,
-        /// Another.
-        other: Adjacency,
     },
     /// An option is out of range.
     #[error("option {name} is out of range: {value}")]

@@ -15,7 +15,7 @@ use crate::noise::ReplayKeyForTests;
 use crate::prefix::{Participation, PrefixKind};
 use crate::sample::{Body, Positions, Sample};
 use crate::selection::{
-    BaseMeasure, QuantileBins, QuantileSum, Queries, ScoreBound, ScoreSum, Split, Target, Tuning,
+    BaseMeasure, QuantileBins, QuantileSum, ScoreBound, ScoreSum, Target, Tuning,
 };
 use crate::ticket::TicketError;
 use crate::units::{ClipNorm, Delta, Epsilon, NoiseMultiplier, SamplingRate};
@@ -91,9 +91,6 @@ fn every_kind(curator: &mut Curator, own: &Range<u64>) -> Result<Vec<String>, Re
         },
         allocation.event(gaussian.clone()),
         Event::ExponentialMechanism { epsilon }.repeated(3),
-        Event::PermuteAndFlip { epsilon },
-        Event::ReportNoisyMax { epsilon },
-        Event::AboveThreshold { epsilon }.repeated(3),
         tuning.event(),
         share(vec![gaussian.clone().repeated(4)]),
     ]);
@@ -152,42 +149,15 @@ fn every_kind(curator: &mut Curator, own: &Range<u64>) -> Result<Vec<String>, Re
         choice.add(sum, &[f64::from(k) - 2.0, 0.0, 1.0])?;
     }
     tell(&curator.redeem_choice(choice)?);
-    let mut first = curator.grant_first(body, bound(), 9.0, epsilon)?;
-    for _ in 0..3 {
-        let sum = sum(first.sample(), own);
-        first.add_norm(sum)?;
-    }
-    tell(&curator.redeem_first(first)?);
-
     let votes = ScoreBound::whole(4, 0, 1)?;
-    let scores = |lowest: u64| {
-        let mut sum = ScoreSum::new(votes);
-        for i in own.clone().filter(|i| *i >= lowest) {
-            sum.add_vote((i % 5) as usize, 1.0);
-        }
-        sum.finish(ADJACENCY)
-    };
-    tell(&curator.exponential(&scores(0), epsilon)?);
-    tell(&curator.permute_and_flip(&scores(3), epsilon)?);
-    tell(&curator.report_noisy_max(&scores(9), epsilon)?);
+    let mut scores = ScoreSum::new(votes);
+    own.clone()
+        .for_each(|i| scores.add_vote((i % 5) as usize, 1.0));
+    tell(&curator.exponential(&scores.finish(ADJACENCY), epsilon)?);
     let mut values = QuantileSum::new(QuantileBins::new(&[0.0, 1.0, 2.0, 4.0])?);
     own.clone().for_each(|i| values.add(i as f64 % 4.0));
     let values = values.finish(ADJACENCY);
     tell(&curator.quantile(&values, Target::median(), BaseMeasure::Width, epsilon)?);
-
-    let one = ScoreBound::whole(1, 0, 1)?;
-    let mut run = curator.above_threshold(Queries::Scores(one), 20.0, 1, epsilon, Split::Half)?;
-    for lowest in [50, 30, 0] {
-        let mut sum = ScoreSum::new(one);
-        let counted = own.clone().filter(|i| *i >= lowest);
-        counted.for_each(|_| sum.add_vote(0, 1.0));
-        tell(&run.ask_score(&sum.finish(ADJACENCY)));
-    }
-    let norms = Queries::Norms(bound());
-    let mut run = curator.above_threshold(norms, 12.0, 1, epsilon, Split::Half)?;
-    let mut all = LatticeSum::new(bound());
-    own.clone().for_each(|i| all.add_scaled(1.0, &record(i)));
-    tell(&run.ask_norm(all)?);
 
     let best = curator.repeat_and_select(&tuning, |inner| {
         let ticket = inner.grant(Which::All, body, bound(), z()).unwrap();
@@ -314,7 +284,7 @@ fn a_rank_with_another_shape_releases_nothing_on_any_rank() {
     let body = Body::of(RECORDS);
     let epsilon = Epsilon::new(1.0).unwrap();
     type Case<'a> = &'a (dyn Fn(&mut Curator, &Range<u64>, usize) -> Result<(), Refused> + Sync);
-    let cases: [Case<'_>; 6] = [
+    let cases: [Case<'_>; 5] = [
         &|curator, own, rank| {
             let ticket = curator.grant(Which::All, body, bound(), z())?;
             let sum = sum(ticket.sample(), own);
@@ -347,18 +317,10 @@ fn a_rank_with_another_shape_releases_nothing_on_any_rank() {
             let target = Target::median();
             curator.quantile(&values, target, base, epsilon).map(drop)
         },
-        &|curator, _, rank| {
-            let norms = Queries::Norms(bound());
-            let threshold = rank as f64;
-            let run = curator.above_threshold(norms, threshold, 1, epsilon, Split::Half)?;
-            drop(run);
-            Ok(())
-        },
     ];
     let spend = Spend::Fixed(Event::composed(vec![
         Event::gaussian(z()),
         Event::ExponentialMechanism { epsilon },
-        Event::AboveThreshold { epsilon },
     ]));
     for (i, case) in cases.iter().enumerate() {
         let found = on(2, |together| {
