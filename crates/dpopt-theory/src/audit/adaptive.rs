@@ -1,48 +1,26 @@
 //! Audits of adaptive gradient descent: replays on hostile records, the transcript meter, and a test between two worlds.
 
-use std::sync::Arc;
-
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NoObserver, NormQueries, Plan, PublicFacts,
 };
 use dpopt_oracle::PrivateMean;
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator};
 
-use super::common::{DELTA, DIM, RELATIONS, budget};
+use super::common::{DELTA, RELATIONS, budget};
 use super::hostile::private;
 use super::plans::facts;
-use super::solvers::walks;
 use super::{
     AuditTape, Behaviour, Canary, CheckError, Claim, Hostile, HostileLoss, MechanismReplay, Pair,
     Registry, Statistic, TranscriptMeter, Watched, World,
 };
 
 const GROUP: &str = "adaptive-gd";
-const RECORDS: u64 = 8;
 const STEPS: u64 = 8;
 /// Public number of records of scored runs.
 const CROWD: u64 = 50;
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        for (name, norms, selection) in [
-            ("fixed", NormQueries::Fixed, AdaptiveSelection::Last),
-            (
-                "relative",
-                NormQueries::Relative,
-                AdaptiveSelection::SmallestNorm,
-            ),
-            (
-                "selected",
-                NormQueries::Relative,
-                AdaptiveSelection::Exponential { share: 0.2 },
-            ),
-        ] {
-            // For many records: what a run costs doesn't depend on how many there are.
-            let plan: Arc<dyn Plan> =
-                Arc::new(plan(&facts(adjacency, DIM), 1.0, norms, selection)?);
-            registry.add(walks((GROUP, name), &plan, (adjacency, RECORDS), None));
-        }
         registry.add(TranscriptMeter::new(adjacency));
     }
     let printed = PrintedAdaptive {

@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use dpopt_linalg::{distance, dot, norm};
 use dpopt_minimax::{
-    Allowance, Budget, GdaSchedule, NoObserver, Plan, PlanError, RgdaAnytimePlan,
-    RgdaAnytimeSettings, RgdaPlan, SAMPLED_RGDA, SGDA, SOLVERS, SaddleFacts, SaddleLimits,
-    SaddleSolver, SampledRgdaSchedule, SgdaPlan,
+    Allowance, Budget, GdaSchedule, NoObserver, PassEstimate, Plan, PlanError, RgdaAnytimePlan,
+    RgdaAnytimeSettings, RgdaPassPlan, RgdaPassSchedule, RgdaPlan, SAMPLED_RGDA, SGDA, SOLVERS,
+    SaddleFacts, SaddleLimits, SaddleSolver, SampledRgdaSchedule, SgdaPlan,
 };
 use dpopt_oracle::PrivateData;
-use dpopt_privacy::{Accountant, Adjacency, Curator};
+use dpopt_privacy::{Accountant, Adjacency, Curator, PrefixKind};
 
 use super::common::{DELTA, RELATIONS, budget, claim_of, noise};
 use super::hostile::{private, with_canary};
 use super::hostile_saddle::{constants, facts, means, saddle_pairs};
-use super::solvers::walk;
-use super::twins::{LEFT, OPPOSITE, Twin, Z, add as add_twin, clipped_sum, one, ran};
+use super::solvers::{some_of, walk};
 use super::{
     Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Registry, Statistic,
     TranscriptMeter, Watched, WatchedKind, WatchedRelease, World, hostile_pairs,
@@ -27,25 +26,22 @@ const DIMS: (usize, usize) = (3, 2);
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        // Those that read slices are on records that they read to the last: `saddle_pass`.
-        let planned = |solver: &&&SaddleSolver| !solver.positions && **solver != &SAMPLED_RGDA;
-        for solver in SOLVERS.iter().filter(planned) {
-            let planned = |facts: &SaddleFacts, budget: &Budget| {
-                solver.plan(facts, budget, &SaddleLimits::steps(1000))
+        for solver in SOLVERS {
+            let limits = SaddleLimits::steps(1000);
+            let (records, plan): (_, Arc<dyn Plan>) = if solver.positions {
+                (12, Arc::new(pass_by_hand(solver.name, adjacency)?))
+            } else if *solver == &SAMPLED_RGDA {
+                // A sample of fixed size is of as many records as there are.
+                (RECORDS, Arc::new(on_samples(adjacency, 3)?))
+            } else {
+                let planned =
+                    |facts: &SaddleFacts, budget: &Budget| solver.plan(facts, budget, &limits);
+                (RECORDS, Arc::from(smallest(adjacency, planned)?))
             };
-            let plan: Arc<dyn Plan> = Arc::from(smallest(adjacency, planned)?);
-            registry.add(replay(solver.name, plan, adjacency));
-        }
-        // A sample of fixed size is of as many records as there are: by hand, of one and of three.
-        for (size, batch) in [("ones", 1), ("more", 3)] {
-            let plan = Arc::new(on_samples(adjacency, batch)?);
-            let name = format!("{}/{size}", SAMPLED_RGDA.name);
-            registry.add(replay_named(&name, plan, adjacency));
+            let accepted = !solver.positions || adjacency.record_count_is_public();
+            registry.add(replay(plan, (adjacency, records)).refused_unless(accepted));
         }
         registry.add(TranscriptMeter::saddle(adjacency));
-    }
-    for twin in &TWINS {
-        add_twin(registry, twin)?;
     }
     canary(registry)?;
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
@@ -96,26 +92,46 @@ fn on_samples(adjacency: Adjacency, batch: u64) -> Result<RgdaPlan, CheckError> 
     Ok(RgdaPlan::sampled_by_hand(&facts, &allowance, schedule)?)
 }
 
-fn replay(name: &str, plan: Arc<dyn Plan>, adjacency: Adjacency) -> CuratorReplay<Vec<Hostile>> {
-    replay_named(&format!("{name}/replay"), plan, adjacency)
+/// Two periods of two steps of x each, anchors of two records and changes of one to three, and more than there are records for.
+fn pass_by_hand(name: &str, adjacency: Adjacency) -> Result<RgdaPassPlan, CheckError> {
+    let estimates = [
+        PassEstimate::Chain,
+        PassEstimate::Prefix(PrefixKind::Toeplitz),
+        PassEstimate::Rounds,
+    ];
+    let of = estimates.into_iter().find(|of| of.solver() == name);
+    let schedule = RgdaPassSchedule {
+        estimate: of.ok_or("a pass without a plan by hand")?,
+        scale: 1.0,
+        inner: 1,
+        before: 1,
+        period: 2,
+        periods: 5,
+        length: 0.05,
+        anchor_batch: 2,
+        rate: 20.0,
+        noise_multiplier: noise(4.0)?,
+    };
+    let facts = facts(adjacency, 12, DIMS);
+    Ok(RgdaPassPlan::by_hand(&facts, &budget(1.0)?, schedule)?)
 }
 
-fn replay_named(
-    name: &str,
+/// The law of all solvers, on joint fields.
+fn replay(
     plan: Arc<dyn Plan>,
-    adjacency: Adjacency,
+    (adjacency, records): (Adjacency, usize),
 ) -> CuratorReplay<Vec<Hostile>> {
     CuratorReplay::new(
-        &format!("{name}/{adjacency}"),
+        &format!("{}/replay/{adjacency}", plan.name()),
         plan.name(),
         adjacency,
         move |_| {
-            let mut all = hostile_pairs(adjacency, RECORDS);
-            all.extend(saddle_pairs(adjacency, RECORDS, DIMS));
-            all
+            let mut all = hostile_pairs(adjacency, records);
+            all.extend(saddle_pairs(adjacency, records, DIMS));
+            some_of(all)
         },
-        move |curator, records: &Vec<Hostile>| {
-            let data = private(records, adjacency, RECORDS)?;
+        move |curator, hostile: &Vec<Hostile>| {
+            let data = private(hostile, adjacency, records)?;
             let means = means(&data, &*plan, curator)?;
             Ok(walk(&*plan, means))
         },
@@ -297,80 +313,3 @@ fn contribution(record: &Hostile, release: &WatchedRelease, scale: f64) -> Vec<f
     let reach = of.smoothness(scale) * distance(from, &release.point);
     clipped(change, reach.min(2.0 * clip))
 }
-
-/// One mistake each that a solver of saddle problems may make.
-const TWINS: [Twin; 8] = [
-    Twin {
-        // grad_x and grad_y, each clipped to 1 and released; one of them is charged. (Minimax E3.)
-        name: "rgda/two-blocks-one-charge",
-        data: LEFT,
-        run: |tape, data, _| {
-            let x = tape.gaussian(&[clipped_sum(data)], Z);
-            let y = tape.gaussian(&[clipped_sum(data)], Z);
-            ran(1.0 / Z, x[0] + y[0])
-        },
-    },
-    Twin {
-        // An anchor, and three variations over a tenth, whose noise is right; the anchor is charged. (Minimax E3: no K.)
-        name: "rgda/inner-steps-not-charged",
-        data: LEFT,
-        run: |tape, data, _| {
-            let moved = 0.1;
-            let mut score = tape.gaussian(&[clipped_sum(data)], Z)[0];
-            for _ in 0..3 {
-                score += tape.gaussian(&[moved * clipped_sum(data)], moved * Z)[0] / moved;
-            }
-            ran(1.0 / Z, score)
-        },
-    },
-    Twin {
-        // x moves by 1/10 and y by 1/100; the noise goes by the displacement of y. (Minimax E5.)
-        name: "rgda/x-move-without-noise",
-        data: LEFT,
-        run: |tape, data, _| {
-            let (x, y) = (0.1f64, 0.01);
-            one(tape, x.hypot(y) * clipped_sum(data), y * Z)
-        },
-    },
-    Twin {
-        // A record's s grad_y with s = 4 and |grad_y| = 1, under the noise for C_y = 1.
-        name: "rgda/scale-forgotten",
-        data: LEFT,
-        run: |tape, data, _| one(tape, 4.0 * clipped_sum(data), Z),
-    },
-    Twin {
-        // The last change of a pass reads one record where two were planned for, under the noise for two.
-        name: "rgda-chain/short-batch",
-        data: OPPOSITE,
-        run: |tape, data, _| {
-            let (planned, left) = (2.0, 1.0);
-            one(tape, data[0].clamp(-1.0, 1.0) / left, 2.0 * Z / planned)
-        },
-    },
-    Twin {
-        // A pass divides its noise by n/b, as if its batches were samples of all records, and composes none of them. (Minimax E4.)
-        name: "rgda/amplified-single-pass",
-        data: OPPOSITE,
-        run: |tape, data, _| {
-            let rate = data.len() as f64 / 100.0;
-            one(tape, clipped_sum(data), 2.0 * rate * Z)
-        },
-    },
-    Twin {
-        // The slice of a certificate was read by a step before; each is charged as if it were of other records.
-        name: "certificate/slice-read-again",
-        data: OPPOSITE,
-        run: |tape, data, _| {
-            let sum = clipped_sum(data);
-            let step = tape.gaussian(&[sum], 2.0 * Z);
-            let again = tape.gaussian(&[sum], 2.0 * Z);
-            ran(1.0 / Z, step[0] + again[0])
-        },
-    },
-    Twin {
-        // The run starts at y*(x_0), computed from the records. (Minimax E6.)
-        name: "rgda/exact-start",
-        data: LEFT,
-        run: |tape, data, _| one(tape, clipped_sum(data), 0.0),
-    },
-];

@@ -3,10 +3,10 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, chained, crooked, drawn, epochs, estimators, evaluation, faithful,
-    groups, hold_out, mechanisms, members, minimax, one_pass, passes, periods, perturbed,
-    projected, queries, saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order,
-    selections, solvers, tuning, twins, variants,
+    adaptive, certificates, chained, crooked, drawn, epochs, estimators, evaluation, groups,
+    hold_out, mechanisms, minimax, one_pass, passes, periods, projected, queries,
+    saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order, selections, solvers,
+    tuning, twins,
 };
 
 impl Registry {
@@ -29,7 +29,6 @@ impl Registry {
             evaluation::register,
             hold_out::register,
             solvers::register,
-            variants::register,
             passes::register,
             projected::register,
             adaptive::register,
@@ -37,15 +36,11 @@ impl Registry {
             one_pass::register,
             epochs::register,
             sampled_epochs::register,
-            faithful::register,
-            perturbed::register,
             chained::register,
             minimax::register,
             saddle_pass::register,
             groups::register,
             saddle_certificates::register,
-            members::register,
-            variants::samples_of_proximal_point,
             twins::register,
             crooked::register,
         ] {

@@ -18,9 +18,9 @@ use dpopt_oracle::{Oracle as _, SaddleConstants};
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::binomial::upper_tail;
 use dpopt_theory::{
-    ClosedForm, CosineSaddle, Coupled, CubicSaddles, DualFactorization, JointProblem,
-    MinimaxProblem, Problem as _, QuadraticGame, Ramp, RampBowl, SaddleChain, SecondOrderMinimax,
-    SecondOrderProblem as _, SimulatedOracle, schur_least,
+    ClosedForm, CosineSaddle, Coupled, CubicSaddles, JointProblem, MinimaxProblem, Problem as _,
+    QuadraticGame, Ramp, RampBowl, SecondOrderMinimax, SecondOrderProblem as _, SimulatedOracle,
+    schur_least,
 };
 
 const RUNS: u64 = 1000;
@@ -161,11 +161,6 @@ fn closed_forms_and_constants() {
     is_what_it_says(&hidden.unwrap(), 2.0, true);
     let game = QuadraticGame::new(vec![-1.0, 2.0, 0.5], vec![1.5, 0.2], vec![1.0, 3.0], 4.0);
     is_what_it_says(&game.unwrap(), 0.5, false);
-    is_what_it_says(&SaddleChain::new(3).unwrap(), 2.0, true);
-    // 10 coordinates of size at most 0.6 are no longer than 2.
-    let target = vec![1.0, 0.0, 0.0, 0.6, 0.0, 0.0];
-    let factors = DualFactorization::new(target, 3, 2, (0.8, 2.0, 1.5));
-    is_what_it_says(&factors.unwrap(), 0.6, true);
 }
 
 /// F0 = 3.34, curvature -3/4 on the saddle, 5/4 in the minimum.
