@@ -15,13 +15,13 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Epsilon, ReplayForAudits};
 
-use super::common::{DELTA, DIM, budget};
+use super::common::{DELTA, DIM, RELATIONS, budget};
 use super::hostile_saddle;
 use super::plans::{ALWAYS, MANY, episode, one_pass};
 use super::replay::moved;
 use super::{
-    AuditError, Behaviour, CheckError, Claim, Hostile, HostileLoss, Kind, Label, Row, Settings,
-    Target,
+    AuditError, Behaviour, CheckError, Claim, Hostile, HostileLoss, Kind, Label, Registry, Row,
+    Settings, Target,
 };
 use crate::around::Around;
 use crate::checks::{in_parts, mixed};
@@ -47,6 +47,20 @@ const RECORDS: u64 = 9;
 const DIMS: u64 = 4;
 /// Most steps of a run.
 const STEPS: u64 = 24;
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
+    for adjacency in RELATIONS {
+        registry.add(TranscriptMeter::new(adjacency));
+        registry.add(TranscriptMeter::second_order(adjacency));
+        registry.add(TranscriptMeter::second_order_anytime(adjacency));
+        registry.add(TranscriptMeter::episodes(adjacency));
+        if adjacency.record_count_is_public() {
+            registry.add(TranscriptMeter::slice_caps(adjacency));
+        }
+        registry.add(TranscriptMeter::saddle(adjacency));
+    }
+    Ok(())
+}
 
 /// Meters adaptive runs under one adjacency: ten thousand of them, a hundred thousand in a full audit.
 pub struct TranscriptMeter {

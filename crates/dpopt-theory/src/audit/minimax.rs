@@ -1,23 +1,23 @@
-//! Audits of the solvers of saddle problems: replays on hostile records, the transcript meter, a test between two worlds, and twins.
+//! Audits of the solvers of saddle problems: the law that each reservation covers its walk, and a canary.
 
 use std::sync::Arc;
 
 use dpopt_linalg::{distance, dot, norm};
 use dpopt_minimax::{
-    Allowance, Budget, GdaSchedule, NoObserver, PassEstimate, Plan, PlanError, RgdaAnytimePlan,
-    RgdaAnytimeSettings, RgdaPassPlan, RgdaPassSchedule, RgdaPlan, SAMPLED_RGDA, SGDA, SOLVERS,
-    SaddleFacts, SaddleLimits, SaddleSolver, SampledRgdaSchedule, SgdaPlan,
+    Allowance, Budget, GDA, NoObserver, PassEstimate, Plan, PlanError, RgdaAnytimePlan,
+    RgdaAnytimeSettings, RgdaPassPlan, RgdaPassSchedule, RgdaPlan, SAMPLED_RGDA, SOLVERS,
+    SaddleFacts, SaddleLimits, SampledRgdaSchedule,
 };
 use dpopt_oracle::PrivateData;
-use dpopt_privacy::{Accountant, Adjacency, Curator, PrefixKind};
+use dpopt_privacy::{Adjacency, Curator, PrefixKind};
 
-use super::common::{DELTA, RELATIONS, budget, claim_of, noise};
+use super::common::{DELTA, RELATIONS, budget, noise};
 use super::hostile::{private, with_canary};
 use super::hostile_saddle::{constants, facts, means, saddle_pairs};
 use super::solvers::{some_of, walk};
 use super::{
-    Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Registry, Statistic,
-    TranscriptMeter, Watched, WatchedKind, WatchedRelease, World, hostile_pairs,
+    Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, Registry, Statistic, Watched,
+    WatchedKind, WatchedRelease, World, hostile_pairs,
 };
 
 const RECORDS: usize = 8;
@@ -41,18 +41,8 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             let accepted = !solver.positions || adjacency.record_count_is_public();
             registry.add(replay(plan, (adjacency, records)).refused_unless(accepted));
         }
-        registry.add(TranscriptMeter::saddle(adjacency));
     }
-    canary(registry)?;
-    for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
-        registry.add(on_samples_canary(&SAMPLES[0], adjacency, 1.0)?);
-    }
-    registry.add(on_samples_canary(&SAMPLES[1], Adjacency::ReplaceOne, 1.0)?);
-    for of in &SAMPLES {
-        let twin = on_samples_canary(of, Adjacency::ReplaceOne, 0.25)?;
-        registry.add(twin.control());
-    }
-    Ok(())
+    canary(registry)
 }
 
 /// The plan for the fewest records that there is one for: dozens of releases, and not thousands.
@@ -121,6 +111,7 @@ fn replay(
     plan: Arc<dyn Plan>,
     (adjacency, records): (Adjacency, usize),
 ) -> CuratorReplay<Vec<Hostile>> {
+    let whole = plan.name() == GDA.name;
     CuratorReplay::new(
         &format!("{}/replay/{adjacency}", plan.name()),
         plan.name(),
@@ -128,7 +119,8 @@ fn replay(
         move |_| {
             let mut all = hostile_pairs(adjacency, records);
             all.extend(saddle_pairs(adjacency, records, DIMS));
-            some_of(all)
+            // The joint fields themselves are audited on all pairs.
+            if whole { all } else { some_of(all) }
         },
         move |curator, hostile: &Vec<Hostile>| {
             let data = private(hostile, adjacency, records)?;
@@ -169,123 +161,6 @@ fn canary(registry: &mut Registry) -> Result<(), CheckError> {
     let target = Canary::new(&name, "rgda-anytime", claim, Statistic::GaussianDp, score);
     registry.add(target.with_runs(20_000, 200_000).at_least(0.3));
     Ok(())
-}
-
-/// Public number of records of canaries on samples.
-const CROWD: u64 = 50;
-
-/// A plan on samples with its noise times a factor, and the rates at which its fields and its changes read a record.
-struct OnSamples {
-    solver: &'static SaddleSolver,
-    accountant: Accountant,
-    plan: fn(Adjacency, f64) -> Result<Box<dyn Plan>, CheckError>,
-    rates: fn(&dyn Plan) -> (f64, f64),
-}
-
-/// Poisson samples with the noise of the planner; samples of a fixed size (under replace-one), beside anchors on all.
-const SAMPLES: [OnSamples; 2] = [
-    OnSamples {
-        solver: &SGDA,
-        accountant: Accountant::Exact,
-        plan: |adjacency, factor| {
-            let facts = facts(adjacency, CROWD, (1, 1));
-            let allowance = Allowance::all(&budget(1.0)?);
-            let mut limits = SaddleLimits::steps(1000);
-            limits.exact_steps = Some(16);
-            let plan = SgdaPlan::new(&facts, &allowance, &limits)?;
-            let noise_multiplier = noise(factor * plan.schedule().noise_multiplier.get())?;
-            let schedule = GdaSchedule {
-                noise_multiplier,
-                ..*plan.schedule()
-            };
-            let rate = plan.sampling_rate();
-            Ok(Box::new(SgdaPlan::by_hand(
-                &facts, &allowance, schedule, rate,
-            )))
-        },
-        rates: |plan| {
-            let rate = plan.gradients() / (plan.steps() * CROWD) as f64;
-            (rate, rate)
-        },
-    },
-    OnSamples {
-        solver: &SAMPLED_RGDA,
-        accountant: Accountant::Pld,
-        plan: |adjacency, factor| {
-            let facts = facts(adjacency, CROWD, (1, 1));
-            let schedule = SampledRgdaSchedule {
-                scale: 2.0,
-                target: 1e-9,
-                steps: 4,
-                inner: 2,
-                before: 2,
-                period: 2,
-                batch: CROWD / 10,
-                anchor: noise(10.0 * factor)?,
-                variation: noise(1.5 * factor)?,
-            };
-            let allowance = Allowance::all(&budget(1.0)?);
-            let plan = RgdaPlan::sampled_by_hand(&facts, &allowance, schedule)?;
-            Ok(Box::new(plan))
-        },
-        rates: |_| (1.0, 0.1),
-    },
-];
-
-/// One record that is there or not (another one under replace-one) in releases on samples, by their likelihood ratio: that of mixtures.
-fn on_samples_canary(
-    of: &'static OnSamples,
-    adjacency: Adjacency,
-    factor: f64,
-) -> Result<Canary, CheckError> {
-    let claim = claim_of(&*(of.plan)(adjacency, 1.0)?, adjacency)?;
-    let plan = (of.plan)(adjacency, factor)?;
-    let scale = plan.blocks().ok_or("no blocks")?.scale;
-    let in_place = adjacency.record_count_is_public();
-    let (fresh, change) = (of.rates)(&*plan);
-    let canary = Hostile::new(Behaviour::Hashed, 10.0);
-    let score = move |world: World, seed: u64| {
-        let others = if in_place { CROWD as usize - 1 } else { 1 };
-        let others = vec![Hostile::nothing(); others];
-        let records = with_canary(world, adjacency, others, canary);
-        let data = PrivateData::made_up_of(records, adjacency, (!in_place).then_some(CROWD))?;
-        let mut watched = Watched::new(means(&data, &*plan, Curator::simulated(adjacency, seed))?);
-        plan.run(&mut watched, &mut NoObserver)?;
-        let ratio = |release: &WatchedRelease| {
-            let rate = if release.from.is_none() {
-                fresh
-            } else {
-                change
-            };
-            let mut added = contribution(&canary, release, scale);
-            let records = rate * CROWD as f64;
-            added.iter_mut().for_each(|x| *x /= records);
-            let mixed = |sign: f64| {
-                let fit = sign * dot(&added, &release.released) - 0.5 * dot(&added, &added);
-                (1.0 - rate + rate * (fit / release.deviation.powi(2)).exp()).ln()
-            };
-            mixed(1.0) - if in_place { mixed(-1.0) } else { 0.0 }
-        };
-        Ok(watched.releases().iter().map(ratio).sum())
-    };
-    let statistic = Statistic::Family {
-        event: Box::new(move |factor| Ok((of.plan)(adjacency, factor)?.spend().event().clone())),
-        accountant: of.accountant,
-        adjacency,
-    };
-    let (name, control) = (of.solver.name, factor < 1.0);
-    let twin = if control {
-        "-with-too-little-noise"
-    } else {
-        ""
-    };
-    let title = format!("{name}/canary{twin}/{adjacency}");
-    let target = Canary::new(&title, name, claim, statistic, score).with_runs(80_000, 600_000);
-    Ok(if control {
-        target
-    } else {
-        target.at_least(0.3)
-    })
 }
 
 /// What a record adds to a sum of joint gradients, or of their changes, in two dimensions.

@@ -1,6 +1,6 @@
-//! Audits of saddle solvers that read each record once, and of certificates: replays on hostile records, by hand so that a handful of them is
-//! read to the last.
+//! Audits of the certificates of saddle points: replays on hostile records.
 
+use dpopt_linalg::Domain;
 use dpopt_minimax::{
     CertificateNoise, SaddleCertificate, saddle_certificate, saddle_certificate_unread,
 };
@@ -98,7 +98,9 @@ fn release(
     if let Err(refused) = means.books().reserve(&Spend::Fixed(spend)) {
         return Ok(Err(refused.to_string()));
     }
-    let facts = facts(adjacency, RECORDS as u64, DIMS);
+    let mut facts = facts(adjacency, RECORDS as u64, DIMS);
+    // So large that y is inside, and the Hessian is released too.
+    facts.domain = Domain::ball(DIMS.1, 1e6);
     let point = [0.3, -0.2, 0.1, 0.02, 0.01];
     if on == On::All {
         let found = saddle_certificate(&facts, 1.0, &point, (&noise, 0.05), means);

@@ -3,13 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use dpopt_nonconvex::{Access, DpSgdPlan, NoObserver, Plan, Release, Run, SOLVERS, Solver, solver};
-use dpopt_oracle::{
-    Glm, Loss as _, Offers, Oracle, OutputPerturbed, PrivateData, PrivateGradient, PrivateMean,
-};
-use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
-};
+use dpopt_nonconvex::{DpSgdPlan, NoObserver, Plan, Release, Run, SOLVERS, Solver, solver};
+use dpopt_oracle::{Glm, Loss as _, Offers, Oracle, OutputPerturbed, PrivateData, PrivateMean};
+use dpopt_privacy::{Accountant, Adjacency, Curator, Event};
 
 use super::common::{DIM, RELATIONS, claim_of, noise};
 use super::hostile::{means, private, with_canary};
@@ -33,7 +29,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             let target = walks((name, "replay"), &plan, (adjacency, records));
             registry.add(target.refused_unless(!positions || adjacency.record_count_is_public()));
         }
-        accesses(registry, adjacency)?;
     }
     canaries(registry)?;
     one_runs(registry)
@@ -88,35 +83,6 @@ pub(super) fn some_of<D>(pairs: Vec<Pair<D>>) -> Vec<Pair<D>> {
     pairs.into_iter().step_by(23).collect()
 }
 
-fn over_of(access: Access, variation: bool) -> Which<'static> {
-    match access {
-        Access::Poisson(rate) => Which::Poisson(rate),
-        Access::FixedSize(size) => Which::FixedSize(size),
-        Access::SinglePass { variation: len, .. } if variation => Which::Next(len),
-        Access::SinglePass { anchor, .. } => Which::Next(anchor),
-        _ => Which::All,
-    }
-}
-
-/// Accesses with the names that rows have.
-fn every_access() -> Result<[(&'static str, Access); 4], CheckError> {
-    let (anchor, variation) = (2, 1);
-    Ok([
-        ("full", Access::FullBatch),
-        ("poisson", Access::Poisson(SamplingRate::new(0.3)?)),
-        ("fixed-size", Access::FixedSize(3)),
-        ("single-pass", Access::SinglePass { anchor, variation }),
-    ])
-}
-
-fn allowed(access: Access, adjacency: Adjacency) -> bool {
-    match access {
-        Access::FixedSize(_) => adjacency == Adjacency::ReplaceOne,
-        Access::SinglePass { .. } => adjacency.record_count_is_public(),
-        _ => true,
-    }
-}
-
 /// A solver's plan on hostile records, or on rows where it makes passes over them.
 fn covered(
     registry: &mut Registry,
@@ -158,77 +124,6 @@ pub(super) fn walk_on_rows(
         Ok(passes) => walk(plan, passes),
         Err(why) => Ran::refusal(why),
     })
-}
-
-/// The estimate by itself, with every access: an anchor, a variation, and so on, until the reservation
-/// refuses.
-fn accesses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
-    for (name, access) in every_access()? {
-        let target = CuratorReplay::new(
-            &format!("estimator/{name}/{adjacency}"),
-            "estimator",
-            adjacency,
-            move |_| hostile_pairs(adjacency, ROWS),
-            move |curator, records: &Vec<Hostile>| {
-                let data = private(records, adjacency, ROWS)?;
-                let (clip, loss) = (ClipNorm::new(1.0)?, HostileLoss { dim: DIM });
-                let mut gradient = PrivateGradient::clipped(&data, loss, curator, clip)?
-                    .reading(over_of(access, false), over_of(access, true));
-                let mut text = String::new();
-                let refused = until_refused(&mut gradient, access, &mut text);
-                Ok(Ran {
-                    spent: gradient.curator().spent(),
-                    outcome: format!("{refused:?} {text}"),
-                    refused: true,
-                })
-            },
-        );
-        registry.add(target.refused_unless(allowed(access, adjacency)));
-    }
-    Ok(())
-}
-
-/// Walks until it is refused.
-fn until_refused(
-    gradient: &mut PrivateGradient<'_, HostileLoss>,
-    access: Access,
-    text: &mut String,
-) -> Result<(), CheckError> {
-    let (anchor, variation) = (noise(2.0)?, noise(3.0)?);
-    let both = Event::composed(vec![
-        event_of(access, anchor).repeated(2),
-        event_of(access, variation).repeated(2),
-    ]);
-    let spend = match access {
-        Access::SinglePass { .. } => Event::ParallelComposed { events: vec![both] },
-        _ => both,
-    };
-    gradient.reserve(&Spend::Fixed(spend))?;
-    let mut point = vec![0.1; DIM];
-    for step in 0..8 {
-        let estimate = if step % 2 == 0 {
-            gradient.refresh(&point, anchor)?
-        } else {
-            gradient.advance(&point, variation)?
-        };
-        *text += &format!("{estimate:?};");
-        for (w, g) in point.iter_mut().zip(estimate.gradient) {
-            *w -= 0.01 * g;
-        }
-    }
-    Ok(())
-}
-
-fn event_of(access: Access, z: NoiseMultiplier) -> Event {
-    match access {
-        Access::Poisson(rate) => Event::gaussian(z).poisson_sampled(rate),
-        Access::FixedSize(size) => Event::SampledWithoutReplacement {
-            source_dataset_size: ROWS as u64,
-            sample_size: size,
-            event: Box::new(Event::gaussian(z)),
-        },
-        _ => Event::gaussian(z),
-    }
 }
 
 /// Runs a plan on these records and gives its releases.

@@ -3,10 +3,9 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, chained, crooked, drawn, epochs, estimators, evaluation, groups,
-    hold_out, mechanisms, minimax, one_pass, passes, periods, projected, queries,
-    saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order, selections, solvers,
-    tuning, twins,
+    adaptive, certificates, chained, crooked, drawn, estimators, evaluation, groups, hold_out,
+    mechanisms, meter, minimax, passes, periods, projected, queries, saddle_certificates,
+    saddle_pass, sampled_epochs, samplers, selections, solvers, tuning, twins,
 };
 
 impl Registry {
@@ -32,12 +31,10 @@ impl Registry {
             passes::register,
             projected::register,
             adaptive::register,
-            second_order::register,
-            one_pass::register,
-            epochs::register,
             sampled_epochs::register,
             chained::register,
             minimax::register,
+            meter::register,
             saddle_pass::register,
             groups::register,
             saddle_certificates::register,
