@@ -81,7 +81,6 @@ pub use canary::{Canary, World};
 pub use error::AuditError;
 pub use hostile::{Behaviour, Hostile, HostileLoss, hostile_pairs};
 pub use ledger::{OwnCost, own_cost};
-pub use meter::TranscriptMeter;
 pub use one_run::{OneRun, one_run_bound, one_run_p_value};
 pub use registry::{Progress, Registry, Report};
 pub use replay::{CuratorReplay, MechanismReplay, Pair, Ran};

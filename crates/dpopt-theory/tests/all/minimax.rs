@@ -483,25 +483,6 @@ fn without_y_it_minimises() {
     }
 }
 
-/// 400 runs of `spider-gda` at a size where its bound says something.
-#[test]
-fn spider_gda_keeps_its_bound() {
-    let problem = CosineSaddle::new(10, 10).unwrap();
-    let plan = SpiderGdaPlan::new(&problem.facts(10_000), &budget(), &limits()).unwrap();
-    let joint = JointProblem::new(&problem, plan.blocks().unwrap().scale);
-    let squares = (0..400).map(|seed| {
-        let mut oracle = simulated(&joint, 10_000, seed);
-        let outcome = plan
-            .run_from(&joint.start(), &mut oracle, &mut NoObserver)
-            .unwrap();
-        assert_eq!(outcome.stop, Stop::Completed);
-        problem.value_slope(&outcome.point[..10]).powi(2)
-    });
-    let found = (squares.sum::<f64>() / 400.0).sqrt();
-    let bound = plan.bound().unwrap().value;
-    assert!(found <= bound && found > 0.2 * bound, "{found} of {bound}");
-}
-
 fn refused(facts: &SaddleFacts) -> PlanError {
     RgdaPlan::new(facts, &budget(), &limits()).unwrap_err()
 }
