@@ -95,7 +95,8 @@ impl PrintedAdaptive {
     }
 }
 
-/// One record in a crowd that points the other way or not, by the log-likelihood ratio of all that is released. The claim is mu-GDP.
+/// One record in a crowd that points the other way or not, by the log-likelihood ratio of all that
+/// is released. The claim is mu-GDP.
 fn canary(registry: &mut Registry) -> Result<(), CheckError> {
     // Noise that fits the crowd: the run spends what it has.
     let facts = PublicFacts {

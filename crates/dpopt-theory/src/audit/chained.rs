@@ -1,4 +1,5 @@
-//! Audits of chains, releases over several slices that all pay: products with chained Hessians, and broken twins.
+//! Audits of chains, releases over several slices that all pay: products with chained Hessians, and
+//! broken twins.
 
 use dpopt_oracle::{AskError, ChainSettings, HessianChain, Oracle as _, Schedule, share_of};
 use dpopt_privacy::{Body, Bound, ClipNorm, Curator, Event, LatticeSum, Slice, Spend, Which};

@@ -1,4 +1,5 @@
-//! Audits of the solvers of saddle problems: the law that each reservation covers its walk, and a canary.
+//! Audits of the solvers of saddle problems: the law that each reservation covers its walk, and a
+//! canary.
 
 use std::sync::Arc;
 
@@ -82,7 +83,8 @@ fn on_samples(adjacency: Adjacency, batch: u64) -> Result<RgdaPlan, CheckError> 
     Ok(RgdaPlan::sampled_by_hand(&facts, &allowance, schedule)?)
 }
 
-/// Two periods of two steps of x each, anchors of two records and changes of one to three, and more than there are records for.
+/// Two periods of two steps of x each, anchors of two records and changes of one to three, and more
+/// than there are records for.
 fn pass_by_hand(name: &str, adjacency: Adjacency) -> Result<RgdaPassPlan, CheckError> {
     let estimates = [
         PassEstimate::Chain,

@@ -422,7 +422,8 @@ fn dp_zo(facts: &PublicFacts, budget: &Budget) -> Result<DpZoPlan, CheckError> {
     Ok(DpZoPlan::calibrated(facts, budget, schedule)?)
 }
 
-/// Blocks of a walk of so many steps, some as long as the cap; from slopes along two shared directions, or from gradients.
+/// Blocks of a walk of so many steps, some as long as the cap; from slopes along two shared
+/// directions, or from gradients.
 fn goldstein(
     facts: &PublicFacts,
     budget: &Budget,
@@ -524,7 +525,8 @@ pub(super) fn library(adjacency: Adjacency) -> Result<Vec<LibraryRun>, CheckErro
     ])
 }
 
-/// On 14 records: anchors of two records, changes of one, every point a candidate; two episodes of two steps for each chain.
+/// On 14 records: anchors of two records, changes of one, every point a candidate; two episodes of
+/// two steps for each chain.
 fn faithful(facts: &PublicFacts) -> Result<FaithfulPlan, CheckError> {
     let (budget, settings) = (budget(1.0)?, FaithfulSettings::new(100).with_target(0.9));
     let many = PublicFacts {
@@ -577,7 +579,8 @@ fn perturbed_pass(facts: &PublicFacts) -> Result<PerturbedPlan, CheckError> {
     Ok(PerturbedPlan::by_hand(facts, &budget, settings, schedule)?)
 }
 
-/// A plan at the least epsilon, of powers of the root of 2, that pays for one: runs use up most of it.
+/// A plan at the least epsilon, of powers of the root of 2, that pays for one: runs use up most of
+/// it.
 fn perturbed(facts: &PublicFacts) -> Result<PerturbedPlan, CheckError> {
     let settings = PerturbedSettings::new(10_000).with_estimates(Estimates::Recursive);
     for power in 0..60 {

@@ -205,7 +205,8 @@ const QUERIES: [(&str, Release); 22] = [
     }),
 ];
 
-/// Over a move of this length from the origin, where the shortest still leads to another point. L = 1, and the radius is the move over r.
+/// Over a move of this length from the origin, where the shortest still leads to another point. L =
+/// 1, and the radius is the move over r.
 fn row_difference(ask: &mut Ask<'_, '_>, length: f64) -> Result<String, CheckError> {
     let (from, to) = ([0.0; DIM], [length, 0.0, 0.0]);
     let segment = Segment::new(&from, &to, &to).ok_or("no segment")?;

@@ -57,8 +57,9 @@ pub(super) fn walk_from(plan: &dyn Plan, start: Option<&[f64]>, oracle: impl Ora
     }
 }
 
-/// The law of all solvers: what a plan reserves covers its walk, and the curator books what was released. The sensitivity of each query is
-/// audited by itself, so a few pairs of hostile records are enough.
+/// The law of all solvers: what a plan reserves covers its walk, and the curator books what was
+/// released. The sensitivity of each query is audited by itself, so a few pairs of hostile records
+/// are enough.
 pub(super) fn walks(
     (solver, what): (&str, &str),
     plan: &Arc<dyn Plan>,
@@ -190,7 +191,8 @@ pub(super) fn likelihood(record: &Hostile, releases: &[WatchedRelease], clip: f6
         .sum()
 }
 
-/// A solver of each kind of release by the likelihood ratio of all that it releases: means, changes, slopes, and means of samples.
+/// A solver of each kind of release by the likelihood ratio of all that it releases: means,
+/// changes, slopes, and means of samples.
 fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
     let dim = 8;
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {

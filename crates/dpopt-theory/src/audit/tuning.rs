@@ -1,4 +1,5 @@
-//! Audits of a tuning: a choice among whole trainings on hostile rows, and one record in the best of several runs.
+//! Audits of a tuning: a choice among whole trainings on hostile rows, and one record in the best
+//! of several runs.
 
 use std::num::NonZeroUsize;
 

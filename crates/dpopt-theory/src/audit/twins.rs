@@ -1,4 +1,5 @@
-//! Controls of the audits themselves: mistakes around the real curator, and noise that one run must find too small.
+//! Controls of the audits themselves: mistakes around the real curator, and noise that one run must
+//! find too small.
 
 use dpopt_privacy::{Adjacency, ChangedRecord, Event, LatticeSum, Spend, Which};
 

@@ -36,9 +36,11 @@ fn facts(records: u64, dim: usize, initial_gap: f64) -> PublicFacts {
     }
 }
 
-/// The plan of every solver that reads all records or samples of them; steps of all solvers together stay few. One whose bound says
-/// nothing for so few records is planned for more: what a run costs does not depend on how many it reads. (The losses here have no rows,
-/// so what asks for averages along rows is left out; its base is there. The number of a sample of fixed size would depend on the records.)
+/// The plan of every solver that reads all records or samples of them; steps of all solvers
+/// together stay few. One whose bound says nothing for so few records is planned for more: what a
+/// run costs does not depend on how many it reads. (The losses here have no rows, so what asks for
+/// averages along rows is left out; its base is there. The number of a sample of fixed size would
+/// depend on the records.)
 fn plans(facts: &PublicFacts, budget: &Budget, radius: f64) -> Vec<(&'static str, Box<dyn Plan>)> {
     SOLVERS
         .iter()
