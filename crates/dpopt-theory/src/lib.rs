@@ -44,10 +44,9 @@ pub use simulation::{
     in_span,
 };
 pub use zoo::{
-    AffineLoss, Answer, Barrier, CellSquares, CellSquaresMean, Coins, CosineSaddle, Coupled,
-    CubicSaddles, DesignError, DualFactorization, Fingerprint, LeCam, LogPeriodic, Logarithm,
-    Majority, MeanBall, MeanBallMean, OverMean, Power, Product, Profile, QuadraticGame, Radial,
-    Ramp, RampBowl, RampCone, RampLimits, RidgeLogistic, Ring, RobustGlm, RobustGlmShape,
-    SaddleChain, Sines, Slide, SmoothRamp, SmoothedCone, Softplus, Spectrum, Spokes, Tilt,
-    TiltedPower, TiltedProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells, schur_least,
+    AffineLoss, Barrier, Coins, CosineSaddle, Coupled, CubicSaddles, Fingerprint, LeCam,
+    LogPeriodic, Logarithm, Majority, MeanBall, MeanBallMean, OverMean, Power, Profile,
+    QuadraticGame, Radial, Ramp, RampBowl, RampCone, RampLimits, Ring, Slide, SmoothRamp,
+    SmoothedCone, Softplus, Spectrum, Spokes, Tilt, TiltedPower, TiltedProblem, TiltedSquare,
+    TwoPoint, WeaklyConvex, Wells, schur_least,
 };

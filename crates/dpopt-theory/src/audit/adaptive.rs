@@ -1,6 +1,4 @@
-//! Audits of adaptive gradient descent: replays on hostile records, the transcript meter, and a test between two worlds.
-
-use std::sync::Arc;
+//! Audits of adaptive gradient descent: a canary, and the printed algorithm as a broken twin.
 
 use dpopt_nonconvex::{
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, NoObserver, NormQueries, Plan, PublicFacts,
@@ -8,43 +6,20 @@ use dpopt_nonconvex::{
 use dpopt_oracle::PrivateMean;
 use dpopt_privacy::{Adjacency, ChangedRecord, Curator};
 
-use super::common::{DELTA, DIM, RELATIONS, budget};
+use super::common::{DELTA, budget};
 use super::hostile::private;
 use super::plans::facts;
-use super::solvers::walks;
 use super::{
     AuditTape, Behaviour, Canary, CheckError, Claim, Hostile, HostileLoss, MechanismReplay, Pair,
-    Registry, Statistic, TranscriptMeter, Watched, World,
+    Registry, Statistic, Watched, World,
 };
 
 const GROUP: &str = "adaptive-gd";
-const RECORDS: u64 = 8;
 const STEPS: u64 = 8;
 /// Public number of records of scored runs.
 const CROWD: u64 = 50;
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
-    for adjacency in RELATIONS {
-        for (name, norms, selection) in [
-            ("fixed", NormQueries::Fixed, AdaptiveSelection::Last),
-            (
-                "relative",
-                NormQueries::Relative,
-                AdaptiveSelection::SmallestNorm,
-            ),
-            (
-                "selected",
-                NormQueries::Relative,
-                AdaptiveSelection::Exponential { share: 0.2 },
-            ),
-        ] {
-            // For many records: what a run costs doesn't depend on how many there are.
-            let plan: Arc<dyn Plan> =
-                Arc::new(plan(&facts(adjacency, DIM), 1.0, norms, selection)?);
-            registry.add(walks((GROUP, name), &plan, (adjacency, RECORDS), None));
-        }
-        registry.add(TranscriptMeter::new(adjacency));
-    }
     let printed = PrintedAdaptive {
         records: 1e6,
         dim: 20,
@@ -67,7 +42,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         },
     );
     registry.add(twin.control());
-    canaries(registry)
+    canary(registry)
 }
 
 /// Algorithm 3 as it is printed, with its own books: a broken twin (E-9 to E-12 of the errata).
@@ -120,52 +95,28 @@ impl PrintedAdaptive {
     }
 }
 
-fn plan(
-    facts: &PublicFacts,
-    epsilon: f64,
-    norms: NormQueries,
-    selection: AdaptiveSelection,
-) -> Result<AdaptiveGdPlan, CheckError> {
+/// One record in a crowd that points the other way or not, by the log-likelihood ratio of all that
+/// is released. The claim is mu-GDP.
+fn canary(registry: &mut Registry) -> Result<(), CheckError> {
+    // Noise that fits the crowd: the run spends what it has.
+    let facts = PublicFacts {
+        records: CROWD,
+        ..facts(Adjacency::ReplaceOne, 1)
+    };
     let settings = AdaptiveSettings::new()
-        .with_norms(norms)
-        .with_selection(selection)
+        .with_norms(NormQueries::Relative)
+        .with_selection(AdaptiveSelection::Last)
         .with_max_steps(STEPS);
-    Ok(AdaptiveGdPlan::new(facts, &budget(epsilon)?, settings)?)
-}
-
-/// One record in a crowd that points the other way or not: told from all that is released, and from the output alone. The plan's
-/// claim is mu-GDP, so the trade-off between the two errors has to stay above that of two Gaussians at a distance of mu.
-fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
-    for (name, norms) in [
-        ("fixed", NormQueries::Fixed),
-        ("relative", NormQueries::Relative),
-    ] {
-        // Noise that fits the crowd: the run spends what it has.
-        let facts = PublicFacts {
-            records: CROWD,
-            ..facts(Adjacency::ReplaceOne, 1)
-        };
-        let plan = plan(&facts, 8.0, norms, AdaptiveSelection::Last)?;
-        let claim = Claim::gaussian(plan.mu(), DELTA)?;
-        for output in [false, true] {
-            let plan = plan.clone();
-            let what = if output { "output" } else { "transcript" };
-            let score = move |world: World, seed: u64| score(&plan, world, seed, output);
-            let target = Canary::new(
-                &format!("{GROUP}/canary-{name}-{what}"),
-                GROUP,
-                claim,
-                Statistic::GaussianDp,
-                score,
-            );
-            registry.add(target.with_runs(8_000, 80_000));
-        }
-    }
+    let plan = AdaptiveGdPlan::new(&facts, &budget(8.0)?, settings)?;
+    let claim = Claim::gaussian(plan.mu(), DELTA)?;
+    let score = move |world: World, seed: u64| score(&plan, world, seed);
+    let name = format!("{GROUP}/canary");
+    let target = Canary::new(&name, GROUP, claim, Statistic::GaussianDp, score);
+    registry.add(target.with_runs(8_000, 80_000));
     Ok(())
 }
 
-/// How much a run looks as if the canary were in: the log-likelihood ratio of what is released, or the output.
-fn score(plan: &AdaptiveGdPlan, world: World, seed: u64, output: bool) -> Result<f64, CheckError> {
+fn score(plan: &AdaptiveGdPlan, world: World, seed: u64) -> Result<f64, CheckError> {
     let sign = match world {
         World::In => 1.0,
         World::Out => -1.0,
@@ -177,11 +128,7 @@ fn score(plan: &AdaptiveGdPlan, world: World, seed: u64, output: bool) -> Result
     let curator = Curator::simulated(adjacency, seed);
     let means = PrivateMean::new(&data, HostileLoss { dim: 1 }, curator)?;
     let mut watched = Watched::new(means);
-    let run = plan.run(&mut watched, &mut NoObserver)?;
-    if output {
-        // Steps go against the gradient.
-        return Ok(-run.point[0]);
-    }
+    plan.run(&mut watched, &mut NoObserver)?;
     // The mean gradient is 0.9 of the others, and of the record 1/n up or down.
     let n = CROWD as f64;
     let middle = 0.9 * (n - 1.0) / n;

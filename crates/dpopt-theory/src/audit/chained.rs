@@ -1,13 +1,11 @@
-//! Audits of chains, releases over several slices that all pay: of products with chained Hessians, and of broken twins.
+//! Audits of chains, releases over several slices that all pay: products with chained Hessians, and
+//! broken twins.
 
 use dpopt_oracle::{AskError, ChainSettings, HessianChain, Oracle as _, Schedule, share_of};
-use dpopt_privacy::{
-    Body, Bound, ChangedRecord, ClipNorm, Curator, Event, LatticeSum, Slice, Spend, Which,
-};
+use dpopt_privacy::{Body, Bound, ClipNorm, Curator, Event, LatticeSum, Slice, Spend, Which};
 
 use super::common::{DIM, RELATIONS, noise};
 use super::hostile::{HostileMeans, neighbours, on_hostile};
-use super::twins::{LEFT, Neighbours, Twin, Z, add, clipped_sum, one, ran};
 use super::{CheckError, CuratorReplay, Ran, Registry};
 
 const GROUP: &str = "chains";
@@ -60,9 +58,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
         ] {
             registry.add(replay(name, "twins", mistake).control());
         }
-    }
-    for twin in &TWINS {
-        add(registry, twin)?;
     }
     Ok(())
 }
@@ -187,78 +182,3 @@ fn growing(mistake: Mistake, mut curator: Curator, records: &[f64]) -> Result<Ra
     }
     Ok(Ran::of(&curator, text))
 }
-
-/// Of one record that is zero in the other world.
-const ERASED: Neighbours = Neighbours(&[1.0, 0.3], &[0.0, 0.3], ChangedRecord::InPlace(0));
-
-const TWINS: [Twin; 6] = [
-    Twin {
-        // Two episodes, the second on a chain that has grown by a slice, which alone pays for it.
-        name: "chain-charges-its-newest-slice",
-        data: ERASED,
-        run: |tape, data, _| {
-            let oldest = data[0].clamp(-1.0, 1.0);
-            let first = tape.gaussian(&[oldest], Z)[0];
-            let second = tape.gaussian(&[oldest + data[1]], Z)[0];
-            ran(1.0 / Z, first + second)
-        },
-    },
-    Twin {
-        // An anchor over four records and a change of one: the change's part is the longest, and above the root of the mean of both squares.
-        name: "share-of-a-chain-as-a-root",
-        data: ERASED,
-        run: |tape, data, _| {
-            let (anchor, change) = (0.25_f64, 1.0_f64);
-            let root = (0.5 * (anchor * anchor + change * change)).sqrt();
-            let sum = anchor * data[1] + change * data[0].clamp(-1.0, 1.0);
-            one(tape, sum, Z * root)
-        },
-    },
-    Twin {
-        // A direction pays for its products; the curvature along it, one number of the same records, goes without.
-        name: "scalar-on-read-records",
-        data: LEFT,
-        run: |tape, data, _| {
-            let product = tape.gaussian(&[clipped_sum(data)], Z)[0];
-            let curvature = tape.gaussian(&[clipped_sum(data)], Z)[0];
-            ran(1.0 / Z, product + curvature)
-        },
-    },
-    Twin {
-        // Each record's Hessian x diag(1/2, 3) is divided by what one step of a power iteration from e_1 says of its norm: 1/2, so not at all. The
-        // product is along e_2.
-        name: "hessian-clipped-by-a-power-iteration",
-        data: LEFT,
-        run: |tape, data, _| {
-            let product = |x: &f64| {
-                let found = (0.5 * x).abs();
-                3.0 * x / found.max(1.0)
-            };
-            one(tape, data.iter().map(product).sum(), Z)
-        },
-    },
-    Twin {
-        // Adaptive-batch P3: one tree of seven leaves, noise for three nodes. The period begins anew at leaf 5, which takes back what leaf 1 put in:
-        // both are in (1), (1, 2), (1..4), (5), (5, 6).
-        name: "literal-tree-over-restarts",
-        data: ERASED,
-        run: |tape, data, _| {
-            let x = data[0].clamp(-1.0, 1.0);
-            let nodes = tape.gaussian(&[x, x, x, -x, -x], 3f64.sqrt() * Z);
-            let signs = [1.0, 1.0, 1.0, -1.0, -1.0];
-            ran(1.0 / Z, dpopt_linalg::dot(&nodes, &signs))
-        },
-    },
-    Twin {
-        // Adaptive-batch P8: the batch of a change follows the step to come, a quarter of the one that was made; the noise is that of the share
-        // that would be kept to if it followed the latter, four records.
-        name: "batch-by-the-current-step",
-        data: ERASED,
-        run: |tape, data, _| {
-            let (made, coming, per_length) = (1.0, 0.25, 4.0);
-            let batch: f64 = per_length * coming;
-            let mean = made * data[0].clamp(-1.0, 1.0) / batch;
-            one(tape, mean, Z * made / (per_length * made))
-        },
-    },
-];

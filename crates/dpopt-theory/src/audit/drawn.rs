@@ -3,19 +3,12 @@
 //! A replay puts the changed record into every step, and compares with the claim of releases that are not sampled; canaries are drawn as they
 //! come, and hold the claims of the draws.
 
-use std::sync::Arc;
-
-use dpopt_nonconvex::{Batches, DpSgdPlan, Plan, PublicFacts};
 use dpopt_privacy::{
-    Accountant, Adjacency, Allocation, Body, ChangedRecord, Curator, Event, LatticeSum,
-    SamplingRate, Spend, Which,
+    Accountant, Adjacency, Allocation, Body, Curator, Event, LatticeSum, SamplingRate, Spend, Which,
 };
 
-use super::common::{DELTA, DIM, RELATIONS, bound, noise};
+use super::common::{DELTA, RELATIONS, bound, noise};
 use super::mechanisms::{Record, positions, release, replay, scored};
-use super::plans::{FEW, dp_sgd};
-use super::solvers::walks;
-use super::twins::{Neighbours, Twin, Z, add, ran};
 use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 
 const ALLOCATED: &str = "allocated-gaussian";
@@ -27,30 +20,10 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
             registry.add(replay(TRUNCATED, TRUNCATED, adjacency, truncated));
         }
         registry.add(replay(ALLOCATED, ALLOCATED, adjacency, allocated));
-        let plan = |batches| -> Result<Arc<dyn Plan>, CheckError> {
-            let sgd = dp_sgd(adjacency, DIM)?;
-            // What a limit costs depends on how many records there are.
-            let facts = PublicFacts {
-                records: FEW,
-                ..*sgd.facts()
-            };
-            let few = DpSgdPlan::by_hand(&facts, sgd.budget(), *sgd.schedule());
-            Ok(Arc::new(few.with_batches(batches)?))
-        };
-        let named = |what| ("dp-sgd", what);
-        let of = (adjacency, FEW);
-        let allocated = plan(Batches::Allocated)?;
-        registry.add(walks(named("allocated-batches"), &allocated, of, None));
-        if adjacency.record_count_is_public() {
-            let limited = plan(Batches::AtMost(4))?;
-            registry.add(walks(named("largest-batch"), &limited, of, None));
-        }
-    }
-    for adjacency in RELATIONS {
         registry.add(allocation(adjacency)?);
     }
     registry.add(limited()?);
-    TWINS.iter().try_for_each(|twin| add(registry, twin))
+    Ok(())
 }
 
 /// Two allocations to three steps, with a refusal of other terms in between, and one of two steps of three that stops early.
@@ -193,54 +166,6 @@ fn limited() -> Result<Canary, CheckError> {
     let name = format!("{TRUNCATED}/canary/{adjacency}");
     Ok(Canary::new(&name, TRUNCATED, claim, statistic, score).with_runs(200_000, 1_000_000))
 }
-
-/// Beside another record.
-const LEAVES: Neighbours = Neighbours(&[1.0, 0.3], &[0.3], ChangedRecord::Removed(0));
-
-fn clipped(data: &[f64]) -> f64 {
-    data.iter().map(|x| x.clamp(-1.0, 1.0)).sum()
-}
-
-const TWINS: [Twin; 4] = [
-    Twin {
-        // A batch that keeps one record at most, charged as one that keeps all: who comes into it pushes another out.
-        name: "truncated-samples/a-limit-that-is-not-accounted",
-        data: Neighbours(&[1.0, -1.0], &[-1.0], ChangedRecord::Removed(0)),
-        run: |tape, data, _| {
-            let kept = data.get(..1).map_or(0.0, clipped);
-            let score = tape.gaussian(&[kept], Z)[0];
-            ran(1.0 / Z, score)
-        },
-    },
-    Twin {
-        // Places that are drawn afresh at each of three steps, which may all fall on it, charged as one allocation to one of them.
-        name: "allocation/drawn-afresh-at-each-step",
-        data: LEAVES,
-        run: |tape, data, _| {
-            let score = (0..3).map(|_| tape.gaussian(&[clipped(data)], Z)[0]).sum();
-            ran(1.0 / Z, score)
-        },
-    },
-    Twin {
-        // A step that is released twice, charged once.
-        name: "allocation/a-step-released-twice",
-        data: LEAVES,
-        run: |tape, data, _| {
-            let score = (0..2).map(|_| tape.gaussian(&[clipped(data)], Z)[0]).sum();
-            ran(1.0 / Z, score)
-        },
-    },
-    Twin {
-        // An allocation to one of three steps that is published, so that its step is known, charged as if it were secret (of many epochs
-        // mu is then smaller by the root of the steps).
-        name: "allocation/revealed",
-        data: LEAVES,
-        run: |tape, data, _| {
-            let score = tape.gaussian(&[clipped(data)], Z)[0];
-            ran(1.0 / (Z * 3f64.sqrt()), score)
-        },
-    },
-];
 
 /// Log of how much likelier a number is where the canary is 1 than where it is -1, as all others are. The batch is empty with probability
 /// (1-q)^n; every record is as likely as every other to be the one in it.

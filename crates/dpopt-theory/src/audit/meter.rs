@@ -15,13 +15,13 @@ use dpopt_oracle::{
 };
 use dpopt_privacy::{Adjacency, ChangedRecord, ClipNorm, Curator, Epsilon, ReplayForAudits};
 
-use super::common::{DELTA, DIM, budget};
+use super::common::{DELTA, DIM, RELATIONS, budget};
 use super::hostile_saddle;
 use super::plans::{ALWAYS, MANY, episode, one_pass};
 use super::replay::moved;
 use super::{
-    AuditError, Behaviour, CheckError, Claim, Hostile, HostileLoss, Kind, Label, Row, Settings,
-    Target,
+    AuditError, Behaviour, CheckError, Claim, Hostile, HostileLoss, Kind, Label, Registry, Row,
+    Settings, Target,
 };
 use crate::around::Around;
 use crate::checks::{in_parts, mixed};
@@ -37,10 +37,6 @@ const SECOND_ORDER_PLANS: u64 = 24;
 const ANYTIME_PLANS: u64 = 4;
 /// The same with episodes, of which many end far below their budget.
 const EPISODE_PLANS: u64 = 12;
-/// Runs of those in a quick audit.
-const QUICK_ANYTIME: u64 = 200;
-/// The same of runs with episodes, which have hundreds of releases.
-const QUICK_EPISODES: u64 = 200;
 /// Most records of a data set.
 const RECORDS: u64 = 9;
 /// Most dimensions.
@@ -48,13 +44,47 @@ const DIMS: u64 = 4;
 /// Most steps of a run.
 const STEPS: u64 = 24;
 
-/// Meters adaptive runs under one adjacency: ten thousand of them, a hundred thousand in a full audit.
-pub struct TranscriptMeter {
+type Plans = fn(Adjacency, u64) -> Result<Vec<Metered>, CheckError>;
+
+/// Runs in a quick audit; in a full one ten times as many.
+const METERS: [(&str, Plans, u64); 6] = [
+    ("adaptive-gd/meter", plans, 10_000),
+    ("sosp/meter", second_order_plans, 10_000),
+    // Noise changes after each certificate: few plans and fewer runs.
+    ("sosp/meter-anytime", anytime_plans, 200),
+    // Multipliers follow the lengths of the products; these runs have hundreds of releases.
+    ("sosp/meter-episodes", episode_plans, 200),
+    // Slices have a cap each, under which episodes read theirs again and again.
+    (SLICE_CAPS, slice_cap_plans, 10_000),
+    // Multipliers, certificates and steps follow what was released.
+    ("rgda-anytime/meter", saddle_plans, 10_000),
+];
+const SLICE_CAPS: &str = "adaptive-batch/meter-slice-caps";
+
+pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
+    for adjacency in RELATIONS {
+        for (name, plans, quick) in METERS {
+            if name != SLICE_CAPS || adjacency.record_count_is_public() {
+                let group = name.split('/').next().unwrap_or_default();
+                let label = Label::new(&format!("{name}/{adjacency}"), group);
+                registry.add(TranscriptMeter {
+                    label,
+                    adjacency,
+                    plans,
+                    quick,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Meters adaptive runs under one adjacency.
+struct TranscriptMeter {
     label: Label,
     adjacency: Adjacency,
-    plans: fn(Adjacency, u64) -> Result<Vec<Metered>, CheckError>,
+    plans: Plans,
     quick: u64,
-    full: u64,
 }
 
 /// A plan, mu that it reserves for Gaussian releases, and the epsilon of its selection.
@@ -76,80 +106,6 @@ struct Dearest {
 }
 
 impl TranscriptMeter {
-    /// A meter of adaptive gradient descent.
-    #[must_use]
-    pub fn new(adjacency: Adjacency) -> Self {
-        Self {
-            label: Label::new(&format!("adaptive-gd/meter/{adjacency}"), "adaptive-gd"),
-            adjacency,
-            plans,
-            quick: 10_000,
-            full: 100_000,
-        }
-    }
-
-    /// A meter of the second-order solver.
-    #[must_use]
-    pub fn second_order(adjacency: Adjacency) -> Self {
-        Self {
-            label: Label::new(&format!("sosp/meter/{adjacency}"), "sosp"),
-            plans: second_order_plans,
-            ..Self::new(adjacency)
-        }
-    }
-
-    /// A meter of the second-order solver without targets, whose noise changes after each certificate: few plans and fewer runs.
-    #[must_use]
-    pub fn second_order_anytime(adjacency: Adjacency) -> Self {
-        Self {
-            label: Label::new(&format!("sosp/meter-anytime/{adjacency}"), "sosp"),
-            plans: anytime_plans,
-            quick: QUICK_ANYTIME,
-            full: 10 * QUICK_ANYTIME,
-            ..Self::new(adjacency)
-        }
-    }
-
-    /// A meter of the second-order solver with episodes, whose multipliers follow the lengths that they had.
-    #[must_use]
-    pub fn episodes(adjacency: Adjacency) -> Self {
-        Self {
-            label: Label::new(&format!("sosp/meter-episodes/{adjacency}"), "sosp"),
-            plans: episode_plans,
-            quick: QUICK_EPISODES,
-            full: 10 * QUICK_EPISODES,
-            ..Self::new(adjacency)
-        }
-    }
-
-    /// A meter of one pass whose slices have a cap each, under which episodes read theirs again and again.
-    #[must_use]
-    pub fn slice_caps(adjacency: Adjacency) -> Self {
-        let name = format!("adaptive-batch/meter-slice-caps/{adjacency}");
-        Self {
-            label: Label::new(&name, "adaptive-batch"),
-            plans: slice_cap_plans,
-            ..Self::new(adjacency)
-        }
-    }
-
-    /// A meter of descent-ascent in levels, whose multipliers, certificates and steps follow what was released.
-    #[must_use]
-    pub fn saddle(adjacency: Adjacency) -> Self {
-        Self {
-            label: Label::new(&format!("rgda-anytime/meter/{adjacency}"), "rgda-anytime"),
-            plans: saddle_plans,
-            ..Self::new(adjacency)
-        }
-    }
-
-    /// Sets the number of runs.
-    #[must_use]
-    pub fn with_runs(mut self, quick: u64, full: u64) -> Self {
-        (self.quick, self.full) = (quick, full);
-        self
-    }
-
     fn runs(&self, plans: &[Metered], runs: std::ops::Range<u64>, seed: u64) -> Dearest {
         let mut dearest = Dearest::default();
         for run in runs {
@@ -180,7 +136,7 @@ impl Target for TranscriptMeter {
     fn audit(&self, settings: &Settings) -> Result<Row, AuditError> {
         let seed = self.label.seed(settings);
         let plans = (self.plans)(self.adjacency, mixed(seed, u64::MAX))?;
-        let runs = settings.effort.runs(self.quick, self.full);
+        let runs = settings.effort.runs(self.quick, 10 * self.quick);
         let parts = in_parts(runs, |part| self.runs(&plans, part, seed));
         let most = |f: fn(&Dearest) -> f64| parts.iter().map(f).fold(0.0, f64::max);
         let problem = parts.iter().find_map(|part| part.problem.clone());

@@ -191,8 +191,8 @@ fn canary(registry: &mut Registry) -> Result<(), CheckError> {
         Ok(plan.run(&mut passes, &mut NoObserver)?.point[0])
     };
     let canary = Canary::new(
-        &format!("membership/recursive-sgd/{adjacency}"),
-        "membership",
+        &format!("recursive-sgd/canary/{adjacency}"),
+        "recursive-sgd",
         claim,
         Statistic::GaussianDp,
         score,

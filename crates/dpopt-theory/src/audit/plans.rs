@@ -1,30 +1,34 @@
 //! A plan of every solver that is small enough to be audited: a dozen steps or so, at epsilon 1.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Batches, Budget, ConvexFacts,
     DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, DpZoPlan, DpZoSchedule,
-    EnvelopePlan, Episode, EpisodeTerms, ExtraFacts, GoldsteinOutput, GoldsteinPeriod,
-    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, HessianFacts, KlCondition,
-    Limits, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts,
-    ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan,
-    RecursiveSgdPlan, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, SecondOrderTargets,
-    Solver, SospPlan, SospSettings, SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule,
-    TreeSettings, TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
+    EnvelopePlan, Episode, EpisodeTerms, Estimates, ExtraFacts, FaithfulPlan, FaithfulSchedule,
+    FaithfulSettings, GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule,
+    GoldsteinSettings, GoldsteinStep, HessianFacts, KlCondition, Limits, NoisyGdPlan,
+    NormalizedSpiderPlan, NormalizedSpiderSchedule, PerturbedPlan, PerturbedSettings, Plan,
+    PlanError, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings,
+    PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
+    SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan, SospSettings,
+    SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
+    TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
-use dpopt_privacy::{Adjacency, NoiseMultiplier, PrefixKind, SamplingRate};
+use dpopt_privacy::{Adjacency, NoiseMultiplier, SamplingRate};
 
 use super::common::{DIM, budget, noise};
 use crate::checks::CheckError;
 
 /// Steps of most plans.
-pub(super) const STEPS: u64 = 12;
+const STEPS: u64 = 12;
 /// Records of runs that don't read slices.
 pub(super) const FEW: u64 = 8;
 /// Records of runs on slices.
 pub(super) const MANY: u64 = 14;
+const TWO: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 /// Schedules are made for so many dimensions at most: bounds are of no interest, and costs don't depend on them.
 const PLANNED_DIMS: usize = 8;
 
@@ -132,34 +136,30 @@ pub(super) fn plan_of(
             };
             Box::new(StormPlan::by_hand(&all, &budget, schedule))
         }
-        "sampled-spiderboost" => Box::new(sampled(adjacency, dim, FEW)?),
+        "sampled-spiderboost" => Box::new(sampled(adjacency, dim)?),
         "tree-spider" => Box::new(tree(adjacency, dim, |_, _| {})?),
         "recursive-gd" => Box::new(stages(adjacency, dim, &[(4, 3), (5, 2), (4, 3)])?),
         "recursive-sgd" => {
             let convex = convex_facts(adjacency, dim, FEW);
             Box::new(RecursiveSgdPlan::with_growth(&convex, &budget, 4.0)?)
         }
-        "proximal-point" => Box::new(proximal(adjacency, dim, None)?),
+        "proximal-point" => Box::new(proximal(adjacency, dim)?),
         "goldstein"
         | "goldstein-sampled"
         | "goldstein-pass"
         | "goldstein-zo"
         | "goldstein-zo-sampled"
         | "goldstein-zo-pass" => {
-            let batch = goldstein_batch(solver, 0.4, 1)?;
-            let directions = solver.needs.values.then_some(2);
-            let steps = (STEPS, 4);
-            Box::new(goldstein(&all, &budget, steps, batch, directions)?)
+            let batch = match solver.name {
+                _ if solver.needs.positions => Batch::Next(1),
+                "goldstein" | "goldstein-zo" => Batch::All,
+                _ => Batch::Poisson(SamplingRate::new(0.4)?),
+            };
+            Box::new(goldstein(&all, &budget, batch, solver.needs.values)?)
         }
         "goldstein-recursive" => {
-            let plan = goldstein(&all, &budget, (STEPS, 4), Batch::All, None)?;
-            Box::new(in_periods(
-                &plan,
-                4,
-                Batch::All,
-                None,
-                SmoothedFields::Gradients,
-            )?)
+            let plan = goldstein(&all, &budget, Batch::All, false)?;
+            Box::new(in_periods(&plan))
         }
         "goldstein-envelope" => {
             // So that the averaged loss is 1-smooth, as hostile records are said to be.
@@ -167,7 +167,7 @@ pub(super) fn plan_of(
             let plan = EnvelopePlan::by_hand(&all, &budget, 1.0, Box::new(base))?;
             Box::new(plan)
         }
-        "dp-zo" => Box::new(dp_zo(&all, &budget, STEPS, 2)?),
+        "dp-zo" => Box::new(dp_zo(&all, &budget)?),
         "sosp" => Box::new(sosp(&all, &budget)?),
         // Each candidate is a saddle: a Hessian, and the gradient of its sign.
         "adaptive-batch" => {
@@ -318,15 +318,11 @@ pub(super) fn dp_mf(
     Ok(DpMfPlan::by_hand(&facts, &budget, schedule))
 }
 
-/// Three phases of four steps, variations on samples of two of `records`.
-pub(super) fn sampled(
-    adjacency: Adjacency,
-    dim: usize,
-    records: u64,
-) -> Result<SampledSpiderBoostPlan, CheckError> {
+/// Three phases of four steps, variations on samples of two records.
+fn sampled(adjacency: Adjacency, dim: usize) -> Result<SampledSpiderBoostPlan, CheckError> {
     let few = facts(adjacency, dim.min(PLANNED_DIMS));
     let facts = PublicFacts {
-        records,
+        records: FEW,
         ..facts(adjacency, dim)
     };
     let schedule = SampledSpiderBoostSchedule {
@@ -335,7 +331,6 @@ pub(super) fn sampled(
         batch: 2,
         anchor_noise_multiplier: noise(2.0)?,
         variation_noise_multiplier: noise(3.0)?,
-        // Poisson samples under replace-one are those of `variants::others`.
         fixed_size: adjacency == Adjacency::ReplaceOne,
         ..*SampledSpiderBoostPlan::new(&few, &budget(1.0)?, STEPS)?.schedule()
     };
@@ -413,27 +408,13 @@ pub(super) fn stages(
     Ok(RecursiveGdPlan::by_hand(&convex, &budget, outline, stages))
 }
 
-/// What a step of a walk in blocks reads: everything, a sample of this rate, or so many unread records.
-pub(super) fn goldstein_batch(solver: &Solver, rate: f64, next: u64) -> Result<Batch, CheckError> {
-    Ok(match solver.name {
-        _ if solver.needs.positions => Batch::Next(next),
-        "goldstein" | "goldstein-zo" => Batch::All,
-        _ => Batch::Poisson(SamplingRate::new(rate)?),
-    })
-}
-
-/// Descent along so many directions on three records in ten.
-pub(super) fn dp_zo(
-    facts: &PublicFacts,
-    budget: &Budget,
-    steps: u64,
-    directions: usize,
-) -> Result<DpZoPlan, CheckError> {
+/// Descent along two directions on three records in ten.
+fn dp_zo(facts: &PublicFacts, budget: &Budget) -> Result<DpZoPlan, CheckError> {
     let schedule = DpZoSchedule {
-        steps,
+        steps: STEPS,
         sampling_rate: SamplingRate::new(0.3)?,
         step_size: 0.5,
-        directions: NonZeroUsize::new(directions).ok_or("no directions")?,
+        directions: TWO,
         smoothing: 0.1,
         clip: 1.0,
         noise_multiplier: noise(1.0)?,
@@ -441,52 +422,45 @@ pub(super) fn dp_zo(
     Ok(DpZoPlan::calibrated(facts, budget, schedule)?)
 }
 
-/// Blocks of a walk of so many steps, some as long as the cap; from slopes along so many shared directions, or from gradients.
-pub(super) fn goldstein(
+/// Blocks of a walk of so many steps, some as long as the cap; from slopes along two shared
+/// directions, or from gradients.
+fn goldstein(
     facts: &PublicFacts,
     budget: &Budget,
-    (steps, block): (u64, u64),
     batch: Batch,
-    directions: Option<usize>,
+    from_values: bool,
 ) -> Result<GoldsteinPlan, CheckError> {
-    let cap = 0.3;
+    let (cap, block) = (0.3, 4);
     let schedule = GoldsteinSchedule {
-        steps,
+        steps: STEPS,
         block,
         cap,
         step_size: 0.4,
         smoothing: 0.1,
         step: GoldsteinStep::Planned,
         batch,
-        directions: directions.and_then(NonZeroUsize::new),
+        directions: from_values.then_some(TWO),
         period: None,
         clip: facts.lipschitz,
-        noise_multiplier: noise((steps as f64).sqrt() / budget.mu()?.get())?,
+        noise_multiplier: of_each_step(budget)?,
         output: GoldsteinOutput::UniformBlock,
     };
     let settings = GoldsteinSettings::at_radius(cap * block as f64);
     Ok(GoldsteinPlan::by_hand(facts, budget, &settings, schedule))
 }
 
-/// The same walk in periods of `len` steps, changes of `changes`, two offsets and frames for all records where those are read.
-pub(super) fn in_periods(
-    plan: &GoldsteinPlan,
-    len: u64,
-    changes: Batch,
-    prefix: Option<PrefixKind>,
-    fields: SmoothedFields,
-) -> Result<GoldsteinPlan, CheckError> {
+/// The same walk in periods of four steps, two offsets and frames for all records.
+fn in_periods(plan: &GoldsteinPlan) -> GoldsteinPlan {
     let schedule = plan.schedule();
-    let two = NonZeroUsize::MIN.saturating_add(1);
     let period = GoldsteinPeriod {
-        len,
-        changes,
-        prefix,
+        len: 4,
+        changes: Batch::All,
+        prefix: None,
         noise_multiplier: schedule.noise_multiplier,
         lipschitz: schedule.clip,
-        fields,
-        offsets: two,
-        frames: two,
+        fields: SmoothedFields::Gradients,
+        offsets: TWO,
+        frames: TWO,
     };
     let schedule = GoldsteinSchedule {
         // Some moves are as long as changes are clipped to in any case, and most are not.
@@ -494,21 +468,11 @@ pub(super) fn in_periods(
         period: Some(period),
         ..*schedule
     };
-    let (facts, budget) = (plan.facts(), plan.budget());
-    Ok(GoldsteinPlan::by_hand(
-        facts,
-        budget,
-        plan.settings(),
-        schedule,
-    ))
+    GoldsteinPlan::by_hand(plan.facts(), plan.budget(), plan.settings(), schedule)
 }
 
-/// Three rounds of four steps of a plan for a large problem, on all records or on samples.
-pub(super) fn proximal(
-    adjacency: Adjacency,
-    dim: usize,
-    sampling_rate: Option<SamplingRate>,
-) -> Result<ProximalPlan, CheckError> {
+/// Three rounds of four steps of a plan for a large problem, on all records.
+fn proximal(adjacency: Adjacency, dim: usize) -> Result<ProximalPlan, CheckError> {
     let facts = ProximalFacts {
         public: PublicFacts {
             smoothness: f64::INFINITY,
@@ -530,7 +494,7 @@ pub(super) fn proximal(
     let settings = ProximalSettings::new(1 << 40).reading(ProximalReads::Everything);
     let plan = ProximalPlan::with_settings(&planned_for, &budget, settings)?;
     let mut schedule = ProximalSchedule {
-        sampling_rate,
+        sampling_rate: None,
         noise_multiplier: of_each_step(&budget)?,
         ..plan.schedule().clone()
     };
@@ -539,4 +503,93 @@ pub(super) fn proximal(
         round.steps = STEPS / 3;
     }
     Ok(ProximalPlan::by_hand(&facts, &budget, schedule))
+}
+
+/// A plan, its name, and the number of records that it is run on: what only the library has.
+type LibraryRun = (&'static str, Arc<dyn Plan>, u64);
+
+/// Small plans of what only the library has.
+pub(super) fn library(adjacency: Adjacency) -> Result<Vec<LibraryRun>, CheckError> {
+    let on = |records| PublicFacts {
+        records,
+        ..facts(adjacency, DIM)
+    };
+    Ok(vec![
+        ("perturbed", Arc::new(perturbed(&on(FEW))?), FEW),
+        ("perturbed-pass", Arc::new(perturbed_pass(&on(MANY))?), MANY),
+        (
+            "adaptive-batch-faithful",
+            Arc::new(faithful(&on(MANY))?),
+            MANY,
+        ),
+    ])
+}
+
+/// On 14 records: anchors of two records, changes of one, every point a candidate; two episodes of
+/// two steps for each chain.
+fn faithful(facts: &PublicFacts) -> Result<FaithfulPlan, CheckError> {
+    let (budget, settings) = (budget(1.0)?, FaithfulSettings::new(100).with_target(0.9));
+    let many = PublicFacts {
+        records: 1 << 40,
+        adjacency: with_positions(facts.adjacency),
+        ..*facts
+    };
+    let planned = FaithfulPlan::new(&many, &HESSIANS, &budget, settings)?;
+    let mut schedule = FaithfulSchedule {
+        step_size: 1e-3,
+        anchor_batch: 2,
+        variation_rate: 2.0,
+        period: 20,
+        drift: ALWAYS,
+        candidate: ALWAYS,
+        hessian_batch: 2,
+        hessian_rate: 2.0,
+        episode: 2,
+        radius: 1.0,
+        episodes_per_chain: 2,
+        steps: 100,
+        ..*planned.schedule()
+    };
+    let mu = budget.mu()?.get();
+    schedule.product_noise_multiplier = (schedule.products() as f64).sqrt() / mu;
+    Ok(FaithfulPlan::by_hand(
+        facts, &HESSIANS, &budget, settings, schedule,
+    )?)
+}
+
+/// A plan by hand: a period is three steps long, and a try longer than the records.
+fn perturbed_pass(facts: &PublicFacts) -> Result<PerturbedPlan, CheckError> {
+    let many = PublicFacts {
+        records: 1 << 40,
+        adjacency: Adjacency::ReplaceOne,
+        ..*facts
+    };
+    let (budget, settings) = (budget(1.0)?, PerturbedSettings::new(10_000));
+    let settings = settings.with_estimates(Estimates::Recursive).in_one_pass();
+    let planned = PerturbedPlan::new(&many, HESSIANS.lipschitz, &budget, settings)?;
+    let mut schedule = *planned.schedule();
+    (schedule.target, schedule.step_size) = (0.0, 0.3);
+    (schedule.radius, schedule.watched) = (0.1, 100);
+    if let Some(pass) = &mut schedule.pass {
+        (pass.anchor, pass.variation) = (3, 2);
+    }
+    if let Some(spider) = &mut schedule.spider {
+        (spider.path, spider.most_anchors) = (0.3, 100);
+    }
+    Ok(PerturbedPlan::by_hand(facts, &budget, settings, schedule)?)
+}
+
+/// A plan at the least epsilon, of powers of the root of 2, that pays for one: runs use up most of
+/// it.
+fn perturbed(facts: &PublicFacts) -> Result<PerturbedPlan, CheckError> {
+    let settings = PerturbedSettings::new(10_000).with_estimates(Estimates::Recursive);
+    for power in 0..60 {
+        let budget = budget(2f64.powf(0.5 * f64::from(power)))?;
+        match PerturbedPlan::new(facts, HESSIANS.lipschitz, &budget, settings) {
+            Ok(plan) => return Ok(plan),
+            Err(PlanError::Vacuous { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err("no epsilon pays for a plan".into())
 }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
     BallGradient, Directional, Directions, Frames, HessianMatrix, HessianVector,
-    HessianVectorDifference, Offsets, RowAverage, Slopes, SmoothedDifference, SmoothedGradient,
-    Value, ValueChange,
+    HessianVectorDifference, Offsets, RowAverage, Slopes, SmoothedDifference,
+    SmoothedGradient, Value, ValueChange,
 };
 use dpopt_oracle::{
     Activation, AskError, Batch, ClassWeights, ClosureLoss, Constants, Convexity, Differentiable,
@@ -16,14 +16,16 @@ use dpopt_oracle::{
     PrivateMean, Quantile, Query, Recursive, Refresh, Schedule, Segment, Softmax, Weighted,
 };
 use dpopt_privacy::{
-    Adjacency, ChangedRecord, ClipNorm, Curator, Event, SamplingRate, Spend, Which,
+    Adjacency, ChangedRecord, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
 };
 
 use super::common::{DIM, RELATIONS, declared, noise};
 use super::estimators::{level, recursive_settings, track};
 use super::hostile::{HostileMeans, on_hostile, private};
 use super::labelled::{Labelled, NOBODY, ROWS, design, examples, labelled_pairs};
-use super::{CheckError, CuratorReplay, Effort, Hostile, Pair, Ran, Registry, hostile_pairs};
+use super::{
+    CheckError, CuratorReplay, Effort, Hostile, HostileLoss, Pair, Ran, Registry, hostile_pairs,
+};
 
 const RECORDS: usize = 6;
 /// So many rows are in three blocks of positions.
@@ -31,8 +33,8 @@ const BLOCKS: usize = 258;
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        for (what, name) in Asked::ALL {
-            query(registry, (what, name), adjacency)?;
+        for (what, release) in QUERIES {
+            query(registry, (what, release), adjacency)?;
         }
         losses(registry, adjacency)?;
         perceptrons_in_blocks(registry, adjacency)?;
@@ -41,209 +43,162 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// The queries there are.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Asked {
-    Gradient,
-    Difference,
-    Momentum,
-    Value,
-    ValueChange,
-    Directional,
-    HessianVector,
-    HessianVectorDifference,
-    HessianMatrix,
-    /// The whole one by a question, as a walk asks.
-    Hessian,
-    /// A product by a question, as an episode asks.
-    HessianProduct,
-    Smoothed,
-    SmoothedDifference,
-    Slopes,
-    Ball,
-    RowAverage,
-    /// Over a move of this length, clipped to its own radius.
-    RowDifference(f64),
+const FROM: &[f64; DIM] = &[0.1; DIM];
+const POINT: &[f64; DIM] = &[0.3, -0.2, 0.1];
+const DIRECTION: &[f64; DIM] = &[0.6, 0.0, 0.8];
+const SMOOTHING: f64 = 0.1;
+
+/// Means that are asked, over these records, with what is drawn for some queries.
+struct Ask<'m, 'd> {
+    means: &'m mut HostileMeans<'d>,
+    over: Which<'m>,
+    drawn: (&'m Frames, &'m Directions, &'m Offsets),
+    clip: ClipNorm,
+    half: ClipNorm,
+    segment: Segment<'m>,
+    z: NoiseMultiplier,
 }
 
-impl Asked {
-    /// All of them, with the names that rows have.
-    const ALL: [(Self, &str); 19] = [
-        (Self::Gradient, "gradient"),
-        (Self::Difference, "gradient-difference"),
-        (Self::Momentum, "momentum"),
-        (Self::Value, "value"),
-        (Self::ValueChange, "value-change"),
-        (Self::Directional, "directional"),
-        (Self::HessianVector, "hessian-vector"),
-        (Self::HessianVectorDifference, "hessian-vector-difference"),
-        (Self::HessianMatrix, "hessian-matrix"),
-        (Self::Hessian, "hessian"),
-        (Self::HessianProduct, "hessian-product"),
-        (Self::Smoothed, "smoothed-gradient"),
-        (Self::SmoothedDifference, "smoothed-difference"),
-        (Self::Slopes, "slopes"),
-        (Self::Ball, "ball-gradient"),
-        (Self::RowAverage, "row-average"),
-        (Self::RowDifference(1.0), "row-average-difference"),
-        (Self::RowDifference(1e-9), "row-average-difference-short"),
-        (Self::RowDifference(1e-300), "row-average-difference-least"),
-    ];
-
-    /// A value may stand on a row of zeros, and directions go by position.
-    fn allowed(self, adjacency: Adjacency) -> bool {
-        match self {
-            Self::Value => adjacency != Adjacency::ZeroOut,
-            Self::Smoothed | Self::SmoothedDifference | Self::Ball => {
-                adjacency.record_count_is_public()
-            }
-            _ => true,
-        }
+impl Ask<'_, '_> {
+    fn shown(&mut self, query: &impl Query<HostileLoss>) -> Result<String, CheckError> {
+        Ok(shown(self.means, query, self.over))
     }
+}
 
-    /// Releases it over these records.
-    fn release(
-        self,
-        means: &mut HostileMeans<'_>,
-        (frames, directions, offsets): (&Frames, &Directions, &Offsets),
-        over: Which<'_>,
-    ) -> Result<String, CheckError> {
-        let (from, point) = (&[0.1; DIM], &[0.3, -0.2, 0.1]);
-        let displacement: Vec<f64> = point.iter().zip(from).map(|(a, b)| a - b).collect();
-        let segment = Segment::new(from, point, &displacement).ok_or("no segment")?;
-        let (clip, half) = (ClipNorm::new(1.0)?, ClipNorm::new(0.5)?);
-        let (direction, smoothing, radius) = (&[0.6, 0.0, 0.8], 0.1, Some(half));
-        Ok(match self {
-            Self::Gradient => shown(means, &Linear::field(point, clip), over),
-            Self::Difference => shown(means, &Linear::change(segment, clip, half), over),
-            Self::Momentum => {
-                let momentum = Momentum::new(0.3)?;
-                shown(
-                    means,
-                    &Linear::momentum(segment, momentum, clip, half),
-                    over,
-                )
-            }
-            Self::Value => {
-                let (centre, radius) = (0.25, clip);
-                shown(
-                    means,
-                    &Value {
-                        point,
-                        centre,
-                        radius,
-                    },
-                    over,
-                )
-            }
-            Self::ValueChange => {
-                let (to, radius) = (point, half);
-                said(means.value_change(ValueChange { from, to, radius }, over, noise(2.0)?))
-            }
-            Self::Directional => {
-                let of = Directional {
-                    point,
-                    direction,
-                    radius: half,
-                };
-                said(means.directional(of, over, noise(2.0)?))
-            }
-            Self::HessianVector => shown(
-                means,
-                &HessianVector {
-                    point,
-                    direction,
-                    radius,
-                },
-                over,
-            ),
-            Self::HessianVectorDifference => {
-                let to = point;
-                shown(
-                    means,
-                    &HessianVectorDifference {
-                        from,
-                        to,
-                        direction,
-                        radius,
-                    },
-                    over,
-                )
-            }
-            Self::HessianMatrix => shown(
-                means,
-                &HessianMatrix {
-                    point,
-                    radius: clip,
-                },
-                over,
-            ),
-            Self::Hessian => {
-                let of = HessianMatrix {
-                    point,
-                    radius: clip,
-                };
-                said(means.hessian(of, over, noise(2.0)?))
-            }
-            Self::HessianProduct => {
-                let of = HessianVector {
-                    point,
-                    direction: &[0.6, 0.0, -0.8],
-                    radius: Some(clip),
-                };
-                said(means.hessian_vector(of, over, noise(2.0)?))
-            }
-            Self::Smoothed => shown(
-                means,
-                &SmoothedGradient {
-                    point,
-                    smoothing,
-                    frames,
-                    clip,
-                },
-                over,
-            ),
-            Self::SmoothedDifference => shown(
-                means,
-                &SmoothedDifference {
-                    segment,
-                    smoothing,
-                    frames,
-                    radius,
-                },
-                over,
-            ),
-            Self::Slopes => shown(
-                means,
-                &Slopes {
-                    point,
-                    directions,
-                    smoothing,
-                    clip,
-                },
-                over,
-            ),
-            Self::Ball => shown(
-                means,
-                &BallGradient {
-                    point,
-                    offsets,
-                    clip,
-                },
-                over,
-            ),
-            Self::RowAverage => {
-                let field = Linear::field(point, clip);
-                shown(means, &RowAverage::new(field, half), over)
-            }
-            Self::RowDifference(length) => {
-                // From the origin, where the shortest move still leads to another point. L = 1, and the radius is the move over r.
-                let (from, to) = ([0.0; DIM], [length, 0.0, 0.0]);
-                let segment = Segment::new(&from, &to, &to).ok_or("no segment")?;
-                let change = Linear::change(segment, clip, ClipNorm::new(length / half.get())?);
-                shown(means, &RowAverage::new(change, half), over)
-            }
+type Release = fn(&mut Ask<'_, '_>) -> Result<String, CheckError>;
+
+/// The queries there are, with the names that rows have.
+const QUERIES: [(&str, Release); 22] = [
+    ("gradient", |ask| ask.shown(&Linear::field(POINT, ask.clip))),
+    ("gradient-difference", |ask| {
+        ask.shown(&Linear::change(ask.segment, ask.clip, ask.half))
+    }),
+    ("momentum", |ask| {
+        let momentum = Momentum::new(0.3)?;
+        ask.shown(&Linear::momentum(ask.segment, momentum, ask.clip, ask.half))
+    }),
+    ("value", |ask| {
+        ask.shown(&Value {
+            point: POINT,
+            centre: 0.25,
+            radius: ask.clip,
         })
+    }),
+    ("value-change", |ask| {
+        let of = ValueChange {
+            from: FROM,
+            to: POINT,
+            radius: ask.half,
+        };
+        Ok(said(ask.means.value_change(of, ask.over, ask.z)))
+    }),
+    ("directional", |ask| {
+        let of = Directional {
+            point: POINT,
+            direction: DIRECTION,
+            radius: ask.half,
+        };
+        Ok(said(ask.means.directional(of, ask.over, ask.z)))
+    }),
+    ("hessian-vector", |ask| {
+        ask.shown(&HessianVector {
+            point: POINT,
+            direction: DIRECTION,
+            radius: Some(ask.half),
+        })
+    }),
+    ("hessian-vector-difference", |ask| {
+        ask.shown(&HessianVectorDifference {
+            from: FROM,
+            to: POINT,
+            direction: DIRECTION,
+            radius: Some(ask.half),
+        })
+    }),
+    ("hessian-matrix", |ask| {
+        ask.shown(&HessianMatrix {
+            point: POINT,
+            radius: ask.clip,
+        })
+    }),
+    // The whole one by a question, as a walk asks.
+    ("hessian", |ask| {
+        let of = HessianMatrix {
+            point: POINT,
+            radius: ask.clip,
+        };
+        Ok(said(ask.means.hessian(of, ask.over, ask.z)))
+    }),
+    // A product by a question, as an episode asks.
+    ("hessian-product", |ask| {
+        let of = HessianVector {
+            point: POINT,
+            direction: &[0.6, 0.0, -0.8],
+            radius: Some(ask.clip),
+        };
+        Ok(said(ask.means.hessian_vector(of, ask.over, ask.z)))
+    }),
+    ("smoothed-gradient", |ask| {
+        ask.shown(&SmoothedGradient {
+            point: POINT,
+            smoothing: SMOOTHING,
+            frames: ask.drawn.0,
+            clip: ask.clip,
+        })
+    }),
+    ("smoothed-difference", |ask| {
+        ask.shown(&SmoothedDifference {
+            segment: ask.segment,
+            smoothing: SMOOTHING,
+            frames: ask.drawn.0,
+            radius: Some(ask.half),
+        })
+    }),
+    ("slopes", |ask| {
+        ask.shown(&Slopes {
+            point: POINT,
+            directions: ask.drawn.1,
+            smoothing: SMOOTHING,
+            clip: ask.clip,
+        })
+    }),
+    ("ball-gradient", |ask| {
+        ask.shown(&BallGradient {
+            point: POINT,
+            offsets: ask.drawn.2,
+            clip: ask.clip,
+        })
+    }),
+    ("row-average", |ask| {
+        let field = Linear::field(POINT, ask.clip);
+        ask.shown(&RowAverage::new(field, ask.half))
+    }),
+    ("row-average-difference", |ask| row_difference(ask, 1.0)),
+    ("row-average-difference-short", |ask| {
+        row_difference(ask, 1e-9)
+    }),
+    ("row-average-difference-least", |ask| {
+        row_difference(ask, 1e-300)
+    }),
+];
+
+/// Over a move of this length from the origin, where the shortest still leads to another point. L =
+/// 1, and the radius is the move over r.
+fn row_difference(ask: &mut Ask<'_, '_>, length: f64) -> Result<String, CheckError> {
+    let (from, to) = ([0.0; DIM], [length, 0.0, 0.0]);
+    let segment = Segment::new(&from, &to, &to).ok_or("no segment")?;
+    let change = Linear::change(segment, ask.clip, ClipNorm::new(length / ask.half.get())?);
+    ask.shown(&RowAverage::new(change, ask.half))
+}
+
+/// A value may stand on a row of zeros, and directions go by position.
+fn allowed(name: &str, adjacency: Adjacency) -> bool {
+    match name {
+        "value" => adjacency != Adjacency::ZeroOut,
+        "smoothed-gradient" | "smoothed-difference" | "ball-gradient" => {
+            adjacency.record_count_is_public()
+        }
+        _ => true,
     }
 }
 
@@ -269,17 +224,17 @@ fn said(released: Result<impl std::fmt::Debug, AskError>) -> String {
 /// One query on all records, on samples and on unread records, each once more than is reserved.
 fn query(
     registry: &mut Registry,
-    (what, name): (Asked, &str),
+    (what, release): (&'static str, Release),
     adjacency: Adjacency,
 ) -> Result<(), CheckError> {
     let rate = SamplingRate::new(0.3)?;
-    let name = format!("query/{name}");
+    let name = format!("query/{what}");
     let target = on_hostile(&name, "queries", (adjacency, RECORDS), move |mut means| {
         let level = |batch| level(batch, 2.0);
         let mut schedule = Schedule::new(RECORDS as u64).releases(level(Batch::All)?, 2);
         schedule = schedule.releases(level(Batch::Poisson(rate))?, 1);
         let mut all = vec![Which::All, Which::Poisson(rate)];
-        if adjacency == Adjacency::ReplaceOne && what == Asked::Gradient {
+        if adjacency == Adjacency::ReplaceOne && what == "gradient" {
             schedule = schedule.releases(level(Batch::FixedSize(2))?, 1);
             all.push(Which::FixedSize(2));
         }
@@ -293,17 +248,28 @@ fn query(
         let two = NonZeroUsize::MIN.saturating_add(1);
         let directions = Directions::draw(curator, DIM, two)?;
         let offsets = Offsets::draw(curator, DIM, 0.1, two)?;
+        let displacement: Vec<f64> = POINT.iter().zip(FROM).map(|(a, b)| a - b).collect();
+        let segment = Segment::new(FROM, POINT, &displacement).ok_or("no segment")?;
+        let (clip, half, z) = (ClipNorm::new(1.0)?, ClipNorm::new(0.5)?, noise(2.0)?);
         let mut outcome = String::new();
         for over in all.iter().chain(&[Which::All, Which::All]) {
-            outcome += &what.release(&mut means, (&frames, &directions, &offsets), *over)?;
+            outcome += &release(&mut Ask {
+                means: &mut means,
+                over: *over,
+                drawn: (&frames, &directions, &offsets),
+                clip,
+                half,
+                segment,
+                z,
+            })?;
         }
         Ok(Ran {
             spent: means.curator().spent(),
-            refused: !what.allowed(adjacency) && !outcome.contains("Some("),
+            refused: !allowed(what, adjacency) && !outcome.contains("Some("),
             outcome: format!("{outcome} {:?}", means.counts()),
         })
     });
-    registry.add(target.refused_unless(what.allowed(adjacency)));
+    registry.add(target.refused_unless(allowed(what, adjacency)));
     Ok(())
 }
 

@@ -1,19 +1,15 @@
-//! Audits of saddle solvers that read each record once, and of certificates: replays on hostile records, by hand so that a handful of them is
-//! read to the last.
+//! Audits of the certificates of saddle points: replays on hostile records.
 
-use std::sync::Arc;
-
+use dpopt_linalg::Domain;
 use dpopt_minimax::{
-    CertificateNoise, PassEstimate, Plan, RgdaPassPlan, RgdaPassSchedule, SaddleCertificate,
-    saddle_certificate, saddle_certificate_unread,
+    CertificateNoise, SaddleCertificate, saddle_certificate, saddle_certificate_unread,
 };
 use dpopt_oracle::{Blocks, Joint, Oracle as _, PrivateMean};
-use dpopt_privacy::{Adjacency, Event, NoiseMultiplier, PrefixKind, Spend};
+use dpopt_privacy::{Adjacency, Event, NoiseMultiplier, Spend};
 
-use super::common::{RELATIONS, budget};
+use super::common::RELATIONS;
 use super::hostile::{hostile_pairs, private};
-use super::hostile_saddle::{HostileSaddle, facts, means, saddle_pairs};
-use super::solvers::walk;
+use super::hostile_saddle::{HostileSaddle, facts, saddle_pairs};
 use super::{CheckError, CuratorReplay, Hostile, Ran, Registry};
 
 const RECORDS: usize = 12;
@@ -23,28 +19,6 @@ const Z: f64 = 4.0;
 
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
-        for (what, estimate) in [
-            ("", PassEstimate::Chain),
-            ("/tree", PassEstimate::Prefix(PrefixKind::Tree)),
-            ("/honaker", PassEstimate::Prefix(PrefixKind::Honaker)),
-            ("/toeplitz", PassEstimate::Prefix(PrefixKind::Toeplitz)),
-            (
-                "/banded",
-                PassEstimate::Prefix(PrefixKind::Banded { band: 2 }),
-            ),
-            (
-                "/independent",
-                PassEstimate::Prefix(PrefixKind::Independent),
-            ),
-            ("", PassEstimate::Rounds),
-        ] {
-            // Batches of one record, to the last; and anchors of two, changes of one to three.
-            for (size, anchor, rate) in [("ones", 1, 1e-3), ("more", 2, 20.0)] {
-                let plan = by_hand(adjacency, estimate, (anchor, rate))?;
-                let name = format!("{}{what}/{size}/{adjacency}", estimate.solver());
-                registry.add(replay(&name, Arc::new(plan), adjacency));
-            }
-        }
         for on in [On::All, On::Slice, On::SliceReadBefore] {
             registry.add(certificate(adjacency, on));
         }
@@ -52,52 +26,10 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     Ok(())
 }
 
-/// Two periods of two steps of x each, and more than there are records for.
-fn by_hand(
-    adjacency: Adjacency,
-    estimate: PassEstimate,
-    (anchor_batch, rate): (u64, f64),
-) -> Result<RgdaPassPlan, CheckError> {
-    let schedule = RgdaPassSchedule {
-        estimate,
-        scale: 1.0,
-        inner: 1,
-        before: 1,
-        period: 2,
-        periods: 5,
-        length: 0.05,
-        anchor_batch,
-        rate,
-        noise_multiplier: NoiseMultiplier::new(Z)?,
-    };
-    let facts = facts(adjacency, RECORDS as u64, DIMS);
-    Ok(RgdaPassPlan::by_hand(&facts, &budget(1.0)?, schedule)?)
-}
-
 fn pairs(adjacency: Adjacency) -> Vec<super::Pair<Vec<Hostile>>> {
     let mut all = hostile_pairs(adjacency, RECORDS);
     all.extend(saddle_pairs(adjacency, RECORDS, DIMS));
     all
-}
-
-fn replay(
-    name: &str,
-    plan: Arc<RgdaPassPlan>,
-    adjacency: Adjacency,
-) -> CuratorReplay<Vec<Hostile>> {
-    let group = plan.name();
-    CuratorReplay::new(
-        name,
-        group,
-        adjacency,
-        move |_| pairs(adjacency),
-        move |curator, records: &Vec<Hostile>| {
-            let data = private(records, adjacency, RECORDS)?;
-            let means = means(&data, &*plan, curator)?;
-            Ok(walk(&*plan, means))
-        },
-    )
-    .refused_unless(adjacency.record_count_is_public())
 }
 
 /// What a certificate is made on.
@@ -166,7 +98,9 @@ fn release(
     if let Err(refused) = means.books().reserve(&Spend::Fixed(spend)) {
         return Ok(Err(refused.to_string()));
     }
-    let facts = facts(adjacency, RECORDS as u64, DIMS);
+    let mut facts = facts(adjacency, RECORDS as u64, DIMS);
+    // So large that y is inside, and the Hessian is released too.
+    facts.domain = Domain::ball(DIMS.1, 1e6);
     let point = [0.3, -0.2, 0.1, 0.02, 0.01];
     if on == On::All {
         let found = saddle_certificate(&facts, 1.0, &point, (&noise, 0.05), means);

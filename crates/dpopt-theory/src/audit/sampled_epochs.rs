@@ -4,20 +4,18 @@
 //! A replay draws the changed record in every step of its slice, and compares with the claim of as many releases that are not sampled;
 //! the canary is drawn as it comes, and holds the claim with samples.
 
-use std::sync::Arc;
-
-use dpopt_nonconvex::{Batches, DpMfPlan, DpMfSchedule, Plan};
+use dpopt_nonconvex::{Batches, DpMfPlan, DpMfSchedule};
 use dpopt_privacy::{
-    Accountant, Adjacency, Allocation, Body, ChangedRecord, Curator, Event, LatticeSum,
-    Participation, PrefixKind, SamplingRate, TunedFactor, Which,
+    Accountant, Adjacency, Allocation, Body, Curator, Event, LatticeSum, Participation, PrefixKind,
+    SamplingRate, TunedFactor, Which,
 };
 
 use super::common::{DELTA, DIM, RELATIONS, bound, noise};
+use super::hostile::on_hostile;
 use super::mechanisms::{positions, scored};
 use super::plans::{MANY, dp_mf};
-use super::solvers::walks;
-use super::twins::{Neighbours, Twin, Z, add, ran};
-use super::{AuditTape, Canary, CheckError, Claim, Registry, Statistic, World};
+use super::solvers::walk;
+use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 
 const GROUP: &str = "dp-mf-sampled";
 /// Of the canaries.
@@ -37,61 +35,32 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
                 change(schedule);
             })
         };
-        let mut add = |what: &str, records: u64, change: &dyn Fn(&mut DpMfSchedule), fine: bool| {
-            let plan: Arc<dyn Plan> = Arc::new(plan(change)?);
-            let target = walks((GROUP, what), &plan, (adjacency, records), None);
+        let mut add = |what: &str, change: &dyn Fn(&mut DpMfSchedule), fine: bool| {
+            let plan = plan(change)?;
+            let name = format!("{GROUP}/{what}");
+            let target = on_hostile(&name, GROUP, (adjacency, MANY as usize), move |means| {
+                Ok(walk(&plan, means))
+            });
             registry.add(target.refused_unless(accepted && fine));
             Ok::<(), CheckError>(())
         };
-        let all = SamplingRate::new(1.0)?;
-        add("replay-level-bands", MANY, &|s| s.factor = flat, true)?;
-        add(
-            "replay-independent",
-            MANY,
-            &|s| s.factor = PrefixKind::Independent,
-            true,
-        )?;
-        add(
-            "replay-everybody",
-            MANY,
-            &|s| s.sampling_rate = Some(all),
-            true,
-        )?;
-        // Plain Poisson samples of all records, by way of one slice.
-        let one = |s: &mut DpMfSchedule| {
-            (s.slices, s.epochs, s.factor) = (1, 4, PrefixKind::Independent);
-        };
-        add("replay-one-slice", MANY, &one, true)?;
-        // One cycle, so that nothing meets.
-        let once = |s: &mut DpMfSchedule| (s.epochs, s.factor) = (1, PrefixKind::Tree);
-        add("replay-one-cycle-tree", MANY, &once, true)?;
+        add("replay-level-bands", &|s| s.factor = flat, true)?;
         // Two steps over the records of each slice.
         let half = SamplingRate::new(0.5)?;
         let allocated = |s: &mut DpMfSchedule| {
             (s.sampling_rate, s.batches) = (Some(half), Batches::Allocated);
         };
-        add("replay-allocated", MANY, &|s| allocated(s), true)?;
         let level = |s: &mut DpMfSchedule| {
             allocated(s);
             s.factor = flat;
         };
-        add("replay-allocated-level-bands", MANY, &level, true)?;
-        add("records-run-out", MANY - 1, &|_| {}, false)?;
+        add("replay-allocated-level-bands", &level, true)?;
         let wide = |s: &mut DpMfSchedule| s.factor = PrefixKind::Banded { band: 5 };
-        add("refused-bands-that-meet", MANY, &wide, false)?;
-        add(
-            "refused-trees",
-            MANY,
-            &|s| s.factor = PrefixKind::Honaker,
-            false,
-        )?;
+        add("refused-bands-that-meet", &wide, false)?;
     }
     for how in [Drawn::ByCoins, Drawn::Allocated] {
         registry.add(canary(how, true)?);
         registry.add(canary(how, false)?.control());
-    }
-    for twin in &TWINS {
-        self::add(registry, twin)?;
     }
     Ok(())
 }
@@ -190,40 +159,3 @@ fn evidence_of_one(seen: &[f64], deviation: f64) -> f64 {
     };
     of(1.0) - of(-1.0)
 }
-
-/// Of one record that is zero in the other world.
-const ERASED: Neighbours = Neighbours(&[1.0], &[0.0], ChangedRecord::InPlace(0));
-
-/// C x with noise, for four steps that all read the record, and `band` level bands; claimed for four samples that don't meet.
-fn level(tape: &mut AuditTape, x: f64, band: usize) -> f64 {
-    let x = x.clamp(-1.0, 1.0);
-    let steps = 4;
-    let mut score = 0.0;
-    for row in 0..steps + band - 1 {
-        let meet = (0..steps).filter(|&t| t <= row && row < t + band).count() as f64;
-        score += meet * tape.gaussian(&[meet * x], Z * (band as f64).sqrt())[0];
-    }
-    score
-}
-
-const TWINS: [Twin; 2] = [
-    Twin {
-        // One slice, read in every step, under four bands: samples that meet are charged as if they did not.
-        name: "sampled-epochs/bands-wider-than-the-cycle",
-        data: ERASED,
-        run: |tape, data, _| {
-            let score = level(tape, data[0], 4);
-            ran(2.0 / Z, score)
-        },
-    },
-    Twin {
-        // Slices that overlap: the record is in both, and each is charged for one sample.
-        name: "sampled-epochs/a-record-in-two-slices",
-        data: ERASED,
-        run: |tape, data, _| {
-            let x = data[0].clamp(-1.0, 1.0);
-            let first = tape.gaussian(&[x], Z)[0];
-            ran(1.0 / Z, first + tape.gaussian(&[x], Z)[0])
-        },
-    },
-];

@@ -1,26 +1,20 @@
-//! Audits of every solver end to end: plan, oracle, curator, on hostile records.
+//! Audits of solvers end to end: the law that each reservation covers its walk, and canaries.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use dpopt_nonconvex::{Access, DpSgdPlan, NoObserver, Plan, Release, Run, SOLVERS, Solver};
-use dpopt_oracle::{
-    Batch, Glm, Loss as _, Offers, Oracle, OutputPerturbed, PrivateData, PrivateGradient,
-    PrivateMean, Question,
-};
-use dpopt_privacy::{
-    Accountant, Adjacency, ClipNorm, Curator, Event, NoiseMultiplier, SamplingRate, Spend, Which,
-};
+use dpopt_nonconvex::{DpSgdPlan, NoObserver, Plan, Release, Run, SOLVERS, Solver, solver};
+use dpopt_oracle::{Glm, Loss as _, Offers, Oracle, OutputPerturbed, PrivateData, PrivateMean};
+use dpopt_privacy::{Accountant, Adjacency, Curator, Event};
 
-use super::common::{DIM, RELATIONS, budget, claim_of, noise};
-use super::hostile::{on_hostile, private, with_canary};
+use super::common::{DIM, RELATIONS, claim_of, noise};
+use super::hostile::{means, private, with_canary};
 use super::labelled::{Labelled, ROWS, design, examples, huber, labelled_pairs};
-use super::plans::{STEPS, dp_sgd, facts, goldstein, plan_of, records_of};
+use super::plans::{MANY, dp_sgd, library, plan_of, records_of};
 use super::{
-    Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, HostileLoss, OneRun, Ran,
+    Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, HostileLoss, OneRun, Pair, Ran,
     Registry, Statistic, Watched, WatchedRelease, hostile_pairs,
 };
-use crate::around::Around;
 
 /// Public number of records of scored runs.
 const CROWD: u64 = 100;
@@ -28,9 +22,13 @@ const CROWD: u64 = 100;
 pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         for solver in SOLVERS {
-            replays(registry, solver, adjacency)?;
+            covered(registry, solver, adjacency)?;
         }
-        accesses(registry, adjacency)?;
+        for (name, plan, records) in library(adjacency)? {
+            let positions = records == MANY;
+            let target = walks((name, "replay"), &plan, (adjacency, records));
+            registry.add(target.refused_unless(!positions || adjacency.record_count_is_public()));
+        }
     }
     canaries(registry)?;
     one_runs(registry)
@@ -59,136 +57,57 @@ pub(super) fn walk_from(plan: &dyn Plan, start: Option<&[f64]>, oracle: impl Ora
     }
 }
 
-/// A replay of a plan of this solver on hostile records, which may read others for a mean than it asks for.
+/// The law of all solvers: what a plan reserves covers its walk, and the curator books what was
+/// released. The sensitivity of each query is audited by itself, so a few pairs of hostile records
+/// are enough.
 pub(super) fn walks(
     (solver, what): (&str, &str),
     plan: &Arc<dyn Plan>,
     (adjacency, records): (Adjacency, u64),
-    access: Option<Access>,
 ) -> CuratorReplay<Vec<Hostile>> {
     let plan = Arc::clone(plan);
-    let name = format!("{solver}/{what}");
-    on_hostile(&name, solver, (adjacency, records as usize), move |means| {
-        let oracle = Around::new(means, |means, question| {
-            means.answer(match (access, question) {
-                (Some(access), Question::Mean { of, noise, .. }) => {
-                    let over = over_of(access, of.before().is_some());
-                    Question::Mean { of, over, noise }
-                }
-                (Some(access), Question::Slopes { of, noise, .. }) => {
-                    let over = over_of(access, false);
-                    Question::Slopes { of, over, noise }
-                }
-                (
-                    Some(access),
-                    Question::Averaged {
-                        of, reach, noise, ..
-                    },
-                ) => Question::Averaged {
-                    of,
-                    reach,
-                    over: over_of(access, of.before().is_some()),
-                    noise,
-                },
-                (
-                    Some(access),
-                    Question::Smoothed {
-                        of,
-                        smoothing,
-                        noise,
-                        ..
-                    },
-                ) => Question::Smoothed {
-                    of,
-                    smoothing,
-                    over: over_of(access, of.before().is_some()),
-                    noise,
-                },
-                (Some(access), Question::Step { period, of, .. }) => {
-                    let over = over_of(access, of.before().is_some());
-                    Question::Step { period, of, over }
-                }
-                (_, question) => question,
-            })
-        });
-        Ok(walk(&*plan, oracle))
-    })
+    let records = records as usize;
+    CuratorReplay::new(
+        &format!("{solver}/{what}/{adjacency}"),
+        solver,
+        adjacency,
+        move |_| some_of(hostile_pairs(adjacency, records)),
+        move |curator, hostile: &Vec<Hostile>| {
+            let data = private(hostile, adjacency, records)?;
+            Ok(walk(&*plan, means(&data, curator)?))
+        },
+    )
 }
 
-fn over_of(access: Access, variation: bool) -> Which<'static> {
-    match access {
-        Access::Poisson(rate) => Which::Poisson(rate),
-        Access::FixedSize(size) => Which::FixedSize(size),
-        Access::SinglePass { variation: len, .. } if variation => Which::Next(len),
-        Access::SinglePass { anchor, .. } => Which::Next(anchor),
-        _ => Which::All,
-    }
+/// Every 23rd pair: all kinds of records, in other positions.
+pub(super) fn some_of<D>(pairs: Vec<Pair<D>>) -> Vec<Pair<D>> {
+    pairs.into_iter().step_by(23).collect()
 }
 
-/// Accesses with the names that rows have.
-fn every_access() -> Result<[(&'static str, Access); 4], CheckError> {
-    let (anchor, variation) = (2, 1);
-    Ok([
-        ("full", Access::FullBatch),
-        ("poisson", Access::Poisson(SamplingRate::new(0.3)?)),
-        ("fixed-size", Access::FixedSize(3)),
-        ("single-pass", Access::SinglePass { anchor, variation }),
-    ])
-}
-
-fn allowed(access: Access, adjacency: Adjacency) -> bool {
-    match access {
-        Access::FixedSize(_) => adjacency == Adjacency::ReplaceOne,
-        Access::SinglePass { .. } => adjacency.record_count_is_public(),
-        _ => true,
-    }
-}
-
-/// A solver's plan on hostile records, on rows, and on records that its spend doesn't cover.
-fn replays(
+/// A solver's plan on hostile records, or on rows where it makes passes over them.
+fn covered(
     registry: &mut Registry,
     solver: &Solver,
     adjacency: Adjacency,
 ) -> Result<(), CheckError> {
-    let (name, records) = (solver.name, records_of(solver));
+    let (name, accepted) = (solver.name, solver.accepts(adjacency));
     let plan: Arc<dyn Plan> = plan_of(solver, adjacency, DIM)?.into();
-    let accepted = solver.accepts(adjacency);
-    let rows = Arc::clone(&plan);
+    if !plan.needs().covers(Offers::PASSES) {
+        let target = walks((name, "replay"), &plan, (adjacency, records_of(solver)));
+        registry.add(target.refused_unless(accepted));
+        return Ok(());
+    }
     let target = CuratorReplay::new(
         &format!("{name}/replay-rows/{adjacency}"),
         name,
         adjacency,
-        move |_| labelled_pairs(adjacency),
+        move |_| some_of(labelled_pairs(adjacency)),
         move |curator: Curator, records: &Vec<Labelled>| {
             let data = examples(design(records)?, adjacency, ROWS)?;
-            walk_on_rows(&*rows, &data, curator)
+            walk_on_rows(&*plan, &data, curator)
         },
     );
-    // Eight rows are too few for most slices.
-    let passes = plan.needs().covers(Offers::PASSES);
-    if passes || !solver.needs.positions {
-        registry.add(target.refused_unless(accepted));
-    }
-    if passes {
-        return Ok(());
-    }
-    let hostile = |what: &str, access| walks((name, what), &plan, (adjacency, records), access);
-    registry.add(hostile("replay", None).refused_unless(accepted));
-    // The spend of a plan covers its own access and no other. (Under a cap a refusal may be the end of a run, and no error.)
-    if !matches!(plan.spend(), Spend::Fixed(_)) {
-        return Ok(());
-    }
-    let own = plan.access();
-    for (other, access) in every_access()? {
-        let same = std::mem::discriminant(&access) == std::mem::discriminant(&own);
-        let access = match (same, access) {
-            (true, Access::Poisson(_)) => Access::Poisson(SamplingRate::new(0.25)?),
-            (true, _) => continue,
-            (false, other) => other,
-        };
-        let what = format!("refused-{other}");
-        registry.add(hostile(&what, Some(access)).refused());
-    }
+    registry.add(target.refused_unless(accepted));
     Ok(())
 }
 
@@ -206,77 +125,6 @@ pub(super) fn walk_on_rows(
         Ok(passes) => walk(plan, passes),
         Err(why) => Ran::refusal(why),
     })
-}
-
-/// The estimate by itself, with every access: an anchor, a variation, and so on, until the reservation
-/// refuses.
-fn accesses(registry: &mut Registry, adjacency: Adjacency) -> Result<(), CheckError> {
-    for (name, access) in every_access()? {
-        let target = CuratorReplay::new(
-            &format!("estimator/{name}/{adjacency}"),
-            "estimator",
-            adjacency,
-            move |_| hostile_pairs(adjacency, ROWS),
-            move |curator, records: &Vec<Hostile>| {
-                let data = private(records, adjacency, ROWS)?;
-                let (clip, loss) = (ClipNorm::new(1.0)?, HostileLoss { dim: DIM });
-                let mut gradient = PrivateGradient::clipped(&data, loss, curator, clip)?
-                    .reading(over_of(access, false), over_of(access, true));
-                let mut text = String::new();
-                let refused = until_refused(&mut gradient, access, &mut text);
-                Ok(Ran {
-                    spent: gradient.curator().spent(),
-                    outcome: format!("{refused:?} {text}"),
-                    refused: true,
-                })
-            },
-        );
-        registry.add(target.refused_unless(allowed(access, adjacency)));
-    }
-    Ok(())
-}
-
-/// Walks until it is refused.
-fn until_refused(
-    gradient: &mut PrivateGradient<'_, HostileLoss>,
-    access: Access,
-    text: &mut String,
-) -> Result<(), CheckError> {
-    let (anchor, variation) = (noise(2.0)?, noise(3.0)?);
-    let both = Event::composed(vec![
-        event_of(access, anchor).repeated(2),
-        event_of(access, variation).repeated(2),
-    ]);
-    let spend = match access {
-        Access::SinglePass { .. } => Event::ParallelComposed { events: vec![both] },
-        _ => both,
-    };
-    gradient.reserve(&Spend::Fixed(spend))?;
-    let mut point = vec![0.1; DIM];
-    for step in 0..8 {
-        let estimate = if step % 2 == 0 {
-            gradient.refresh(&point, anchor)?
-        } else {
-            gradient.advance(&point, variation)?
-        };
-        *text += &format!("{estimate:?};");
-        for (w, g) in point.iter_mut().zip(estimate.gradient) {
-            *w -= 0.01 * g;
-        }
-    }
-    Ok(())
-}
-
-fn event_of(access: Access, z: NoiseMultiplier) -> Event {
-    match access {
-        Access::Poisson(rate) => Event::gaussian(z).poisson_sampled(rate),
-        Access::FixedSize(size) => Event::SampledWithoutReplacement {
-            source_dataset_size: ROWS as u64,
-            sample_size: size,
-            event: Box::new(Event::gaussian(z)),
-        },
-        _ => Event::gaussian(z),
-    }
 }
 
 /// Runs a plan on these records and gives its releases.
@@ -343,47 +191,26 @@ pub(super) fn likelihood(record: &Hostile, releases: &[WatchedRelease], clip: f6
         .sum()
 }
 
-/// All solvers whose releases are Gaussian ones on all records, by the likelihood ratio of what they release; and DP-SGD.
-/// (Adaptive runs have canaries of their own, and all solvers those of `members`.)
+/// A solver of each kind of release by the likelihood ratio of all that it releases: means,
+/// changes, slopes, and means of samples.
 fn canaries(registry: &mut Registry) -> Result<(), CheckError> {
     let dim = 8;
     for adjacency in [Adjacency::AddRemove, Adjacency::ReplaceOne] {
-        for solver in SOLVERS {
-            if solver.needs.positions || matches!(solver.name, "adaptive-gd" | "sosp") {
-                continue;
-            }
-            let plan = plan_of(solver, adjacency, dim)?;
+        for name in ["noisy-gd-theory", "spiderboost", "goldstein-zo"] {
+            let plan = plan_of(solver(name)?, adjacency, dim)?;
             let claim = claim_of(&*plan, adjacency)?;
-            if claim.mu.is_none() {
-                continue;
-            }
             // Slopes of a jump are no longer than those of a steep descent, which has them along every direction.
-            let present = if solver.needs.values {
+            let present = if plan.needs().covers(Offers::SLOPES) {
                 Hostile::new(Behaviour::Constant, 1e3)
             } else {
                 Hostile::new(Behaviour::Hashed, 1.0)
             };
-            let name = solver.name;
             let canary = by_likelihood(&format!("{name}/canary"), name, plan, claim, present);
-            let runs = match name {
-                "noisy-gd" | "noisy-gd-theory" | "spiderboost" => (80_000, 600_000),
-                _ => (20_000, 200_000),
-            };
-            registry.add(canary.with_runs(runs.0, runs.1));
+            registry.add(canary.with_runs(80_000, 600_000));
         }
-        // The scalar clip of DPZero.
-        let (all, own) = (facts(adjacency, dim), budget(1.0)?);
-        let plan = goldstein(&all, &own, (STEPS, 4), Batch::All, Some(1))?;
-        let claim = claim_of(&plan, adjacency)?;
-        let present = Hostile::new(Behaviour::Constant, 1e3);
-        let name = "goldstein-zo/canary-of-one-direction";
-        let canary = by_likelihood(name, "goldstein-zo", Box::new(plan), claim, present);
-        registry.add(canary.with_runs(20_000, 200_000).at_least(0.5));
     }
-    let sgd = dp_sgd(Adjacency::AddRemove, dim)?;
-    registry.add(sampled_canary("dp-sgd", sgd.clone())?.with_runs(80_000, 600_000));
-    let decaying = sgd.with_clip_decay(0.05)?;
-    registry.add(sampled_canary("dp-sgd-decay", decaying)?.with_runs(40_000, 600_000));
+    let sgd = dp_sgd(Adjacency::AddRemove, dim)?.with_clip_decay(0.05)?;
+    registry.add(sampled_canary("dp-sgd", sgd)?.with_runs(80_000, 600_000));
     Ok(())
 }
 
@@ -453,11 +280,11 @@ fn sampled_canary(name: &str, plan: DpSgdPlan) -> Result<Canary, CheckError> {
     ))
 }
 
-/// One canary for each coordinate, which only that canary moves: all solvers that read no slices.
+/// One canary for each coordinate, which only that canary moves.
 fn one_runs(registry: &mut Registry) -> Result<(), CheckError> {
     let adjacency = Adjacency::ZeroOut;
-    for solver in SOLVERS.iter().filter(|solver| !solver.needs.positions) {
-        let name = solver.name;
+    for name in ["noisy-gd", "spiderboost"] {
+        let solver = solver(name)?;
         let claim = claim_of(&*plan_of(solver, adjacency, 2)?, adjacency)?;
         registry.add(OneRun::new(
             &format!("{name}/one-run/{adjacency}"),

@@ -3,10 +3,9 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, chained, crooked, drawn, epochs, estimators, evaluation, faithful,
-    groups, mechanisms, members, minimax, one_pass, passes, periods, perturbed, projected, queries,
-    saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order, selections, solvers,
-    tuning, twins, variants,
+    adaptive, certificates, chained, crooked, drawn, estimators, evaluation, groups,
+    mechanisms, meter, minimax, passes, periods, projected, queries, saddle_certificates,
+    saddle_pass, sampled_epochs, samplers, selections, solvers, tuning, twins,
 };
 
 impl Registry {
@@ -28,23 +27,16 @@ impl Registry {
             certificates::register,
             evaluation::register,
             solvers::register,
-            variants::register,
             passes::register,
             projected::register,
             adaptive::register,
-            second_order::register,
-            one_pass::register,
-            epochs::register,
             sampled_epochs::register,
-            faithful::register,
-            perturbed::register,
             chained::register,
             minimax::register,
+            meter::register,
             saddle_pass::register,
             groups::register,
             saddle_certificates::register,
-            members::register,
-            variants::samples_of_proximal_point,
             twins::register,
             crooked::register,
         ] {

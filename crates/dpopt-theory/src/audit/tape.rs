@@ -22,15 +22,12 @@ struct State {
     at: usize,
     lines: Vec<Line>,
     displacements: Vec<f64>,
-    /// By how much the exact values of the last replayed release differ.
-    moved: Vec<f64>,
     diverged: bool,
 }
 
 struct Line {
     exact: Vec<f64>,
     released: Vec<f64>,
-    noise: Vec<f64>,
     deviation: f64,
 }
 
@@ -67,22 +64,7 @@ impl AuditTape {
                 deviation * z
             })
             .collect();
-        self.line(exact, noise, deviation, false)
-    }
-
-    /// Releases `exact` plus the very noise of the last release: what no mechanism should do.
-    pub fn gaussian_with_reused_noise(&mut self, exact: &[f64]) -> Vec<f64> {
-        let state = &mut self.state;
-        let last = if state.replaying {
-            state.at.checked_sub(1)
-        } else {
-            state.lines.len().checked_sub(1)
-        };
-        let (noise, deviation) = match last.and_then(|last| state.lines.get(last)) {
-            Some(line) => (line.noise.clone(), line.deviation),
-            None => (vec![0.0; exact.len()], 0.0),
-        };
-        self.line(exact, noise, deviation, true)
+        self.line(exact, &noise, deviation)
     }
 
     /// Whether each of `records` positions is in a Poisson sample at this rate; the one at `always` is.
@@ -110,14 +92,13 @@ impl AuditTape {
         state.diverged || state.replaying && state.at != state.lines.len()
     }
 
-    fn line(&mut self, exact: &[f64], noise: Vec<f64>, deviation: f64, reused: bool) -> Vec<f64> {
+    fn line(&mut self, exact: &[f64], noise: &[f64], deviation: f64) -> Vec<f64> {
         let state = &mut self.state;
         if !state.replaying {
-            let released: Vec<f64> = exact.iter().zip(&noise).map(|(x, n)| x + n).collect();
+            let released: Vec<f64> = exact.iter().zip(noise).map(|(x, n)| x + n).collect();
             state.lines.push(Line {
                 exact: exact.to_vec(),
                 released: released.clone(),
-                noise,
                 deviation,
             });
             return released;
@@ -132,25 +113,11 @@ impl AuditTape {
             state.diverged = true;
             return line.released.clone();
         }
-        let shift: Vec<f64> = exact
-            .iter()
-            .zip(&line.exact)
-            .map(|(new, old)| new - old)
-            .collect();
         let released = line.released.clone();
-        let displacement = if reused {
-            // The same noise must explain both: only the same displacement does.
-            if shift == state.moved {
-                0.0
-            } else {
-                f64::INFINITY
-            }
-        } else {
-            let norm = shift.iter().map(|x| x * x).sum::<f64>().sqrt();
-            if norm == 0.0 { 0.0 } else { norm / deviation }
-        };
+        let squares = exact.iter().zip(&line.exact).map(|(x, y)| (x - y).powi(2));
+        let norm = squares.sum::<f64>().sqrt();
+        let displacement = if norm == 0.0 { 0.0 } else { norm / deviation };
         state.displacements.push(displacement);
-        state.moved = shift;
         released
     }
 }

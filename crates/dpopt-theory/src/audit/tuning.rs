@@ -1,5 +1,5 @@
-//! Audits of a tuning: a choice among whole trainings on hostile rows, one record that is told from the best of several runs, and twins
-//! whose number of runs, or whose releases, are not those that are accounted.
+//! Audits of a tuning: a choice among whole trainings on hostile rows, and one record in the best
+//! of several runs.
 
 use std::num::NonZeroUsize;
 
@@ -9,8 +9,6 @@ use dpopt_certify::{
 };
 use dpopt_nonconvex::{Budget, ExtraFacts, Limits, Plan, PublicFacts, solver};
 use dpopt_oracle::Glm;
-use dpopt_privacy::accounting::special;
-use dpopt_privacy::selection::Tuning;
 use dpopt_privacy::{
     Adjacency, Body, Curator, Delta, Epsilon, Event, InnerRun, LatticeSum, Mu, Part, Spend,
     TuningInParts, Which,
@@ -18,8 +16,7 @@ use dpopt_privacy::{
 
 use super::common::{DELTA, bound, noise};
 use super::labelled::{Labelled, ROWS, design, examples, labelled_pairs};
-use super::statistic::normal_quantile;
-use super::{AuditTape, Canary, CheckError, Claim, CuratorReplay, Ran, Registry, Statistic, World};
+use super::{Canary, CheckError, Claim, CuratorReplay, Ran, Registry, Statistic, World};
 
 const GROUP: &str = "tuning";
 const ADJACENCY: Adjacency = Adjacency::ReplaceOne;
@@ -34,7 +31,7 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for (name, shape) in [("poisson", f64::INFINITY), ("geometric", 1.0)] {
         registry.add(canary(name, shape)?);
     }
-    twins(registry)
+    Ok(())
 }
 
 /// Noisy descent and descent on samples, on hostile rows; another split holds other rows out.
@@ -119,71 +116,4 @@ fn canary(name: &str, shape: f64) -> Result<Canary, CheckError> {
     let name = format!("{GROUP}/canary-{name}");
     let canary = Canary::new(&name, GROUP, claim, Statistic::ApproximateDp, score);
     Ok(canary.with_runs(20_000, 200_000))
-}
-
-/// A tuning that is none: what it says its mean and shape are, and what it releases of a world, in units of the noise of a run.
-struct Twin {
-    name: &'static str,
-    mean: f64,
-    shape: f64,
-    score: fn(World, &mut dyn FnMut() -> f64) -> f64,
-}
-
-/// The best of so many runs whose release moves by a Z-th of its noise.
-fn best_of(runs: usize, world: World, normal: &mut dyn FnMut() -> f64) -> f64 {
-    let moved = if world == World::In { 1.0 / Z } else { 0.0 };
-    (0..runs)
-        .map(|_| moved + normal())
-        .fold(f64::NEG_INFINITY, f64::max)
-}
-
-const TWINS: [Twin; 3] = [
-    Twin {
-        // It goes on while the records say that it is worth it.
-        name: "runs-counted-by-the-records",
-        mean: 20.0,
-        shape: 1.0,
-        score: |world, normal| {
-            let runs = if world == World::In { 20 } else { 1 };
-            best_of(runs, world, normal)
-        },
-    },
-    Twin {
-        // Every run is shown, and the best of them paid for.
-        name: "every-run-released",
-        mean: 64.0,
-        shape: 1.0,
-        score: |world, normal| {
-            let moved = if world == World::In { 1.0 / Z } else { 0.0 };
-            (0..64).map(|_| moved + normal()).sum()
-        },
-    },
-    Twin {
-        // The mean is right and the law is not: a number that everybody knows, in the place of a logarithmic one.
-        name: "runs-of-another-law",
-        mean: 1000.0,
-        shape: 0.0,
-        score: |world, normal| {
-            // The largest of a thousand: P(max <= x) = Phi(x)^1000.
-            let moved = if world == World::In { 1.0 / Z } else { 0.0 };
-            let uniform = special::ndtr(normal());
-            moved + normal_quantile(uniform.powf(1e-3))
-        },
-    },
-];
-
-fn twins(registry: &mut Registry) -> Result<(), CheckError> {
-    for twin in &TWINS {
-        let tuning = Tuning::new(Event::gaussian(noise(Z)?), twin.mean, twin.shape)?;
-        let claim = Claim::of(&tuning.event(), DELTA, ADJACENCY)?;
-        let score = |world: World, seed: u64| {
-            let mut tape = AuditTape::recording(seed);
-            let mut normal = || tape.gaussian(&[0.0], 1.0)[0];
-            Ok((twin.score)(world, &mut normal))
-        };
-        let name = format!("{GROUP}/{}", twin.name);
-        let canary = Canary::new(&name, GROUP, claim, Statistic::ApproximateDp, score);
-        registry.add(canary.with_runs(300_000, 600_000).control());
-    }
-    Ok(())
 }

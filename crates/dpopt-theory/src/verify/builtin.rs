@@ -53,12 +53,6 @@ impl Registry {
         experiments.retain(|e| is_unconfirmed(e.as_ref()));
         Self::from(experiments)
     }
-
-    /// The claims of this library about low rank and random projections, confirmed or not.
-    #[must_use]
-    pub fn projections() -> Self {
-        Self::from(projection::experiments())
-    }
 }
 
 #[cfg(test)]

@@ -4,15 +4,11 @@
 //! | --- | --- |
 //! | [`RampBowl`] | first-order rates: nearly as slow and as noisy as the bounds |
 //! | [`RampCone`], [`SmoothedCone`] | rates of Goldstein distances: kinks on a ramp and a cone |
-//! | [`RobustGlm`] | bounded robust regression over weighted atoms of low rank |
 //! | [`Radial`] of [`Power`] | KL exponents, tight everywhere |
 //! | [`Radial`] of [`LogPeriodic`] | the same exponents without convexity |
 //! | [`Radial`] of [`WeaklyConvex`] | KL exponents above 2, weakly convex |
 //! | [`Radial`] of [`Softplus`] | KL exponent 1, smooth |
-//! | [`Sines`], [`Product`] | Polyak-Lojasiewicz without convexity, with isolated and other minimisers |
 //! | [`TiltedPower`] | KL exponents with a minimiser that the records decide |
-//! | [`RidgeLogistic`] | a real loss with its exact constant |
-//! | [`CellSquares`] | over-parameterised least squares with its exact constant |
 //! | [`Radial`] of [`Ring`], [`Logarithm`] | exact Goldstein distances |
 //! | [`Wells`] | strict saddles with exact curvature |
 //! | [`CubicSaddles`] | saddles, and chains of them, where a step of curvature is tight; flat directions |
@@ -20,8 +16,6 @@
 //! | [`SmoothRamp`] | second-order rates: the ramp-bowl with a Lipschitz Hessian |
 //! | [`MeanBall`], [`LeCam`], [`Barrier`], [`TiltedSquare`], [`TwoPoint`] | instances of lower bounds |
 //! | [`CosineSaddle`] | saddle problems with a strict saddle of Phi, or with curvature that only y gives |
-//! | [`SaddleChain`] | a saddle of Phi in each coordinate |
-//! | [`DualFactorization`] | saddle problems with more coordinates in y than in x, and strict saddles of every curvature |
 //! | [`QuadraticGame`] | saddle problems with every eigenvalue of Phi |
 //! | [`Coupled`] | any of the others as the Phi of a saddle problem: rates |
 //! | [`Spokes`] | a sample whose gradients are far from its population's |
@@ -30,12 +24,10 @@
 //! | [`TiltedProblem`] | any problem record by record, its mean unchanged |
 
 mod barrier;
-mod cells;
 mod coins;
 mod cosine_saddle;
 mod coupled;
 mod cubic_saddles;
-mod dual_factorization;
 mod fingerprint;
 mod kinks;
 mod le_cam;
@@ -43,15 +35,10 @@ mod log_periodic;
 mod mean_ball;
 mod over_mean;
 mod power;
-mod product;
 mod quadratic_game;
 mod radial;
 mod ramp_bowl;
 mod ramp_cone;
-mod ridge_logistic;
-mod robust_glm;
-mod saddle_chain;
-mod sines;
 mod slide;
 mod smooth_ramp;
 mod smoothed_cone;
@@ -66,12 +53,10 @@ mod weakly_convex;
 mod wells;
 
 pub use barrier::Barrier;
-pub use cells::{Answer, CellSquares, CellSquaresMean, DesignError};
 pub use coins::Coins;
 pub use cosine_saddle::CosineSaddle;
 pub use coupled::Coupled;
 pub use cubic_saddles::CubicSaddles;
-pub use dual_factorization::DualFactorization;
 pub use fingerprint::Fingerprint;
 pub use kinks::{Logarithm, Ring};
 pub use le_cam::LeCam;
@@ -79,15 +64,10 @@ pub use log_periodic::LogPeriodic;
 pub use mean_ball::{MeanBall, MeanBallMean};
 pub use over_mean::{AffineLoss, OverMean};
 pub use power::Power;
-pub use product::Product;
 pub use quadratic_game::{QuadraticGame, schur_least};
 pub use radial::{Profile, Radial};
 pub use ramp_bowl::{Ramp, RampBowl};
 pub use ramp_cone::RampCone;
-pub use ridge_logistic::RidgeLogistic;
-pub use robust_glm::{RobustGlm, RobustGlmShape};
-pub use saddle_chain::SaddleChain;
-pub use sines::Sines;
 pub use slide::Slide;
 pub use smooth_ramp::{RampLimits, SmoothRamp};
 pub use smoothed_cone::SmoothedCone;

@@ -1,17 +1,12 @@
 //! Lower bounds against every solver, through the real oracle: nobody comes below, and who has too little noise does.
 
-use std::num::NonZeroU64;
-
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
-    ADAPTIVE_BATCH, Access, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings,
-    Budget, ConvexFacts, ExtraFacts, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    HessianFacts, KlCondition, Limits, NoObserver, NoisyGdPlan, NoisyGdSchedule, Plan, PublicFacts,
-    RecursiveGdPlan, SOLVERS, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, Solver,
-    TreeSettings, TreeSpiderPlan, TreeTarget,
+    Access, Budget, ExtraFacts, HessianFacts, KlCondition, Limits, NoObserver, NoisyGdPlan,
+    NoisyGdSchedule, Plan, PublicFacts, SOLVERS, Solver,
 };
 use dpopt_oracle::{
-    Batch, Convexity, Loss, Offers, PrivateData, PrivateMean, Records, TwiceDifferentiable,
+    Convexity, Loss, Offers, PrivateData, PrivateMean, Records, TwiceDifferentiable,
 };
 use dpopt_privacy::{Adjacency, Curator, Delta, Epsilon, NoiseMultiplier};
 use dpopt_theory::{Fingerprint, LeCam, Majority, MeanBall, MeanBallMean, Problem};
@@ -41,35 +36,22 @@ fn facts(records: u64, dim: usize, initial_gap: f64) -> PublicFacts {
     }
 }
 
-/// Every solver's plan for these facts; steps of all solvers together stay few. One whose bound says nothing for so few records
-/// is planned for more: what a run costs doesn't depend on how many it reads. (The losses here are not made for passes over single
-/// records, whose privacy rests on more than clipping: recursive-sgd is left out. They have no rows, so what asks for averages along
-/// rows is left out too; its base is there.)
+/// The plan of every solver that reads all records or samples of them; steps of all solvers
+/// together stay few. One whose bound says nothing for so few records is planned for more: what a
+/// run costs does not depend on how many it reads. (The losses here have no rows, so what asks for
+/// averages along rows is left out; its base is there. The number of a sample of fixed size would
+/// depend on the records.)
 fn plans(facts: &PublicFacts, budget: &Budget, radius: f64) -> Vec<(&'static str, Box<dyn Plan>)> {
     SOLVERS
         .iter()
-        .filter(|solver| !solver.needs.memory)
+        .filter(|solver| !solver.needs.memory && !solver.needs.positions)
         .map(|solver| (solver.name, plan_of(solver, facts, budget, radius)))
         .filter(|(_, plan)| !plan.needs().covers(Offers::ROW_AVERAGES))
+        .filter(|(_, plan)| !matches!(plan.access(), Access::FixedSize(_)))
         .collect()
 }
 
 fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -> Box<dyn Plan> {
-    match solver.name {
-        "tree-spider" => {
-            let settings = TreeSettings::new(TreeTarget::Mean).even_if_vacuous();
-            return Box::new(TreeSpiderPlan::new(facts, budget, settings, MAX_STEPS).unwrap());
-        }
-        "recursive-gd" => {
-            let facts = ConvexFacts {
-                public: *facts,
-                radius: Some(radius),
-            };
-            let plan = RecursiveGdPlan::even_if_vacuous(&facts, budget, MAX_STEPS);
-            return Box::new(plan.unwrap());
-        }
-        _ => {}
-    }
     let mut extra = ExtraFacts::default()
         .with_kl(KlCondition::new(1.0, 2.0).unwrap())
         .with_weak_convexity(0.1)
@@ -93,67 +75,11 @@ fn plan_of(solver: &Solver, facts: &PublicFacts, budget: &Budget, radius: f64) -
             ..*facts
         };
         match solver.plan(&more, &extra, budget, &Limits::steps(steps)) {
-            Ok(_) if solver.name == "sampled-spiderboost" => {
-                let plan = SampledSpiderBoostPlan::new(&more, budget, steps).unwrap();
-                let schedule = SampledSpiderBoostSchedule {
-                    batch: plan.schedule().batch / factor,
-                    ..*plan.schedule()
-                };
-                return Box::new(SampledSpiderBoostPlan::by_hand(facts, budget, schedule));
-            }
-            Ok(plan) if solver.needs.goldstein && one_pass(&*plan) => {
-                // As many blocks of smaller batches.
-                let mut settings = GoldsteinSettings {
-                    period: NonZeroU64::new(1),
-                    ..GoldsteinSettings::at_radius(radius)
-                };
-                if solver.needs.values {
-                    settings = settings.from_values(None);
-                }
-                let plan = GoldsteinPlan::single_pass(&more, budget, &settings).unwrap();
-                let steps = plan.schedule().steps;
-                let Batch::Next(batch) = plan.schedule().batch else {
-                    panic!("{plan:?}");
-                };
-                let batch = (batch / factor).max(1);
-                let block = plan.schedule().block.min(facts.records / batch);
-                let schedule = GoldsteinSchedule {
-                    batch: Batch::Next(batch),
-                    block,
-                    steps: steps.min(facts.records / batch) / block * block,
-                    ..*plan.schedule()
-                };
-                return Box::new(GoldsteinPlan::by_hand(facts, budget, &settings, schedule));
-            }
-            Ok(_) if solver.name == ADAPTIVE_BATCH.name => {
-                // The same walk on smaller batches.
-                let hessian = extra.hessian.unwrap();
-                let settings = AdaptiveBatchSettings::new(steps);
-                let plan = AdaptiveBatchPlan::new(&more, &hessian, budget, settings).unwrap();
-                let planned = *plan.schedule();
-                let less = |batch: u64| (batch / factor).max(1);
-                let anchor_batch = less(planned.anchor_batch);
-                let schedule = AdaptiveBatchSchedule {
-                    anchor_batch,
-                    variation: Batch::PerLength(anchor_batch as f64),
-                    hessian_batch: less(planned.hessian_batch),
-                    norm_batch: less(planned.norm_batch),
-                    sign_batch: less(planned.sign_batch),
-                    ..planned
-                };
-                let plan = AdaptiveBatchPlan::by_hand(facts, &hessian, budget, settings, schedule);
-                return Box::new(plan.unwrap());
-            }
             Ok(plan) => return plan,
             Err(error) => reason = Some(error),
         }
     }
     panic!("{solver} can't be planned: {reason:?}");
-}
-
-/// Whether each step reads records of its own.
-fn one_pass(plan: &dyn Plan) -> bool {
-    matches!(plan.access(), Access::SinglePass { .. })
 }
 
 /// One step of 1/L1, clipped to what the records can be.

@@ -1,22 +1,16 @@
-//! KL Spider on records: its noise, its distance from the lower bound, and regularised and over-parameterised problems through the
-//! real oracle.
+//! KL Spider on records: its noise, its bound, and its distance from the lower bound.
 //!
 //! Seeds are fixed. Where a test is statistical its false-alarm rate over seeds is stated.
 
-use dpopt_linalg::Design;
 use dpopt_nonconvex::{
-    Budget, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, Plan as _, PublicFacts, Run,
-    Stop,
+    Budget, KlCondition, KlSpiderPlan, KlSpiderSettings, NoObserver, Plan as _, PublicFacts, Stop,
 };
-use dpopt_oracle::{
-    self as oracle, AskError, Books, Convexity, Glm, Loss as _, Oracle, OracleFacts, PrivateData,
-    PrivateMean, Question, Regularizer, Scale,
-};
-use dpopt_privacy::{Adjacency, ClipNorm, Curator};
+use dpopt_oracle::{Answer, AskError, Books, Convexity, Oracle, OracleFacts, Question};
+use dpopt_privacy::Adjacency;
 use dpopt_theory::verify::budget_at;
 use dpopt_theory::{
-    Answer, CellSquares, Fingerprint, Power, Problem, Radial, RidgeLogistic, SimulatedOracle, Tilt,
-    TiltedProblem, TiltedSquare, WeightedRecords,
+    Fingerprint, Power, Problem, Radial, SimulatedOracle, Tilt, TiltedProblem, TiltedSquare,
+    WeightedRecords,
 };
 
 const MAX_STEPS: u64 = 1 << 40;
@@ -63,13 +57,13 @@ impl<P: Problem, O: Oracle> Oracle for Errors<'_, P, O> {
     fn books(&mut self) -> &mut Books {
         self.inner.books()
     }
-    fn answer(&mut self, question: Question<'_>) -> Result<oracle::Answer, AskError> {
+    fn answer(&mut self, question: Question<'_>) -> Result<Answer, AskError> {
         let of = match &question {
             Question::Mean { of, .. } => (of.point().to_vec(), of.before().is_some()),
             other => panic!("{}", other.kind()),
         };
         let answer = self.inner.answer(question)?;
-        let (oracle::Answer::Mean(released), (point, change)) = (&answer, of) else {
+        let (Answer::Mean(released), (point, change)) = (&answer, of) else {
             panic!("no mean");
         };
         if !change {
@@ -225,110 +219,4 @@ fn the_excess_is_within_thirty_times_the_lower_bound() {
     let ratio = total / runs as f64 / bound;
     assert!(ratio >= 0.05, "{ratio}: too good to be private");
     assert!(ratio <= 30.0, "{ratio}");
-}
-
-/// Ridge logistic regression with a public weight, through the protected oracle's own sums and curator: strongly convex, so kappa = 2
-/// with gamma = 1/sqrt(2 lambda); the regulariser is exact, and only the gradients of the loss are clipped.
-#[test]
-fn ridge_logistic_regression_is_learned_to_the_bound() {
-    let (n, dim, ridge) = (6_000usize, 5usize, 0.05);
-    // A fixed low-discrepancy design in the unit ball, labels by a plane and every seventh flipped.
-    let entry = |i: usize, j: usize| {
-        let turn = (i as f64 + 0.5) * [0.754_877, 0.569_840, 0.430_160, 0.324_718, 0.245_122][j];
-        f64::from(((turn.fract() - 0.5) * 0.8) as f32)
-    };
-    let rows: Vec<Vec<f64>> = (0..n)
-        .map(|i| (0..dim).map(|j| entry(i, j)).collect())
-        .collect();
-    let label = |(i, row): (usize, &Vec<f64>)| {
-        let side = row[0] - 0.5 * row[2] + 0.2 * row[4] > 0.0;
-        if side == (i % 7 != 0) { 1.0 } else { -1.0 }
-    };
-    let labels: Vec<f64> = rows.iter().enumerate().map(label).collect();
-    let problem = RidgeLogistic::new(rows.clone(), labels.clone(), ridge).unwrap();
-    let one = ClipNorm::new(1.0).unwrap();
-    let data = PrivateData::made_up(
-        Design::dense(dim, rows.concat()).unwrap(),
-        labels.iter().map(|y| *y as f32).collect(),
-        one,
-        Adjacency::ReplaceOne,
-        None,
-    )
-    .unwrap();
-    let regularizer = Regularizer::Ridge(Scale::new(ridge).unwrap());
-    let constants = Glm::Logistic.constants(1.0);
-    let facts = facts(
-        n as u64,
-        dim,
-        [constants.lipschitz, constants.smoothness, 2f64.ln()],
-    );
-    let settings = KlSpiderSettings::new(BETA)
-        .with_objective_smoothness(regularizer.constants(constants).smoothness);
-    let kl = KlCondition::polyak_lojasiewicz(ridge).unwrap();
-    let plan = KlSpiderPlan::new(&facts, &kl, &budget(1.0), settings, 2_000).unwrap();
-    assert!(
-        plan.excess_bound() < 1e-3 * 2f64.ln(),
-        "{}",
-        plan.excess_bound()
-    );
-    for seed in 0..2 {
-        let curator = Curator::simulated(Adjacency::ReplaceOne, seed);
-        let mut means = PrivateMean::new(&data, Glm::Logistic, curator).unwrap();
-        let mut observer = NoObserver;
-        let run = Run::new(&mut observer).with_regularizer(regularizer);
-        let outcome = plan.run_with(&mut means, run).unwrap();
-        let excess = problem.excess(&outcome.point);
-        assert!(excess > 0.0, "{excess}");
-        within_bound(excess, &plan);
-    }
-}
-
-/// Least squares with more weights than distinct rows: 12 public cells, 30 weights, a million private answers.
-#[test]
-fn over_parameterised_least_squares_are_learned_to_the_bound() {
-    let (cells, dim, each) = (12usize, 30usize, 40_000u64);
-    let rows: Vec<Vec<f64>> = (0..cells)
-        .map(|c| {
-            let wave = |j: usize| 0.15 * ((1 + c) as f64 * 0.7 * (1 + j) as f64).sin();
-            let row = (0..dim).map(|j| if j == c { 0.9 } else { wave(j) });
-            row.collect()
-        })
-        .collect();
-    let reach = 25.0;
-    let loss = CellSquares::new(rows, &vec![1.0; cells], 1.0, reach).unwrap();
-    // Two answers in each cell, of which their mean counts.
-    let mut records = Vec::new();
-    let mut means = Vec::new();
-    for cell in 0..cells {
-        let mean = 0.7 * (1.3 * cell as f64).cos();
-        means.push(mean);
-        records.push(Answer {
-            cell,
-            value: mean + 0.3,
-        });
-        records.push(Answer {
-            cell,
-            value: mean - 0.3,
-        });
-    }
-    let data = WeightedRecords::new(records, vec![each; 2 * cells]).unwrap();
-    let constants = loss.constants_on(data.records());
-    let facts = facts(
-        2 * cells as u64 * each,
-        dim,
-        [constants.lipschitz, constants.smoothness, 0.5],
-    );
-    let kl = KlCondition::polyak_lojasiewicz(loss.modulus()).unwrap();
-    let settings = KlSpiderSettings::new(BETA).with_objective_smoothness(loss.mean_smoothness());
-    let plan = KlSpiderPlan::new(&facts, &kl, &budget(1.0), settings, 1_000).unwrap();
-    // The constants hold where the run can go.
-    assert!(plan.radius() <= reach, "{}", plan.radius());
-    assert!(plan.excess_bound() < 1e-3, "{}", plan.excess_bound());
-    let problem = loss.clone().over(means).unwrap();
-    for seed in 0..4 {
-        let mut oracle = SimulatedOracle::weighted(&loss, &data, facts.adjacency, seed);
-        let outcome = plan.run(&mut oracle, &mut NoObserver).unwrap();
-        let excess = problem.value(&outcome.point);
-        within_bound(excess, &plan);
-    }
 }

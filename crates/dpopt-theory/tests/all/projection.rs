@@ -10,7 +10,6 @@ use dpopt_nonconvex::{
 };
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
-use dpopt_theory::verify::{Registry, Verification};
 use dpopt_theory::{RampGlm, SpanOracle, in_span};
 
 const STEPS: u64 = 1_000_000;
@@ -205,36 +204,4 @@ fn many_records_make_the_projection_pay_within_a_rank_too() {
             assert!(errors[0] < errors[1].min(errors[2]), "{dim}: {errors:?}");
         }
     }
-}
-
-/// One cheap row; `DPOPT_ROWS` names others of `Registry::projections`, which take longer.
-#[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a person asks for other rows; nothing is computed from it"
-)]
-fn noise_off_the_span_costs_gradient_descent_nothing() {
-    let registry = Registry::projections();
-    let mut verification = Verification::new(&registry);
-    let only = std::env::var("DPOPT_ROWS").unwrap_or("noisy-gd-within-rank/d".to_owned());
-    for id in only.split(',') {
-        verification = verification.only(id);
-    }
-    let report = verification.run().unwrap();
-    for row in &report.rows {
-        println!(
-            "{} predicted {:.3} measured {:.3} [{:.3}, {:.3}] {:?} {:?}",
-            row.claim.id,
-            row.claim.predicted,
-            row.measured,
-            row.ci[0],
-            row.ci[1],
-            row.status,
-            row.why
-        );
-        for p in &row.data {
-            println!("    {:.4} {:.4} {:?}", p.x, p.error, p.bound);
-        }
-    }
-    assert!(report.passed());
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use dpopt_linalg::{Domain, distance};
+use dpopt_linalg::distance;
 use dpopt_minimax::{
     Budget, NoObserver, Plan, Release, ReleaseKind, RgdaAnytimePlan, RgdaAnytimeSettings, RgdaPlan,
     Run, RunError, SaddleFacts, SaddleLimits, SpiderGdaPlan, Stop, Value,
@@ -212,36 +212,6 @@ fn regularizers_are_refused() {
         "{error}"
     );
     assert_eq!(oracle.counts(), simulated(&joint, 100_000, 1).counts());
-}
-
-#[test]
-fn starts_outside_of_the_domain_are_refused() {
-    let problem = CosineSaddle::new(3, 3).unwrap();
-    let plan = SpiderGdaPlan::new(&problem.facts(100_000), &budget(), &limits()).unwrap();
-    let joint = JointProblem::new(&problem, scale(&plan));
-    let mut start = joint.start();
-    let edge = problem.domain().diameter() / 2.0 / scale(&plan);
-    for (off, fits) in [(0.999, true), (1.001, false)] {
-        start[4] = off * edge;
-        let mut oracle = simulated(&joint, 100_000, 1);
-        let result = plan.run_from(&start, &mut oracle, &mut NoObserver);
-        match result {
-            Ok(_) => assert!(fits),
-            Err(RunError::StartOutside { coordinate, value }) => {
-                assert!(!fits && coordinate == 4 && value == start[4]);
-            }
-            Err(other) => panic!("{other}"),
-        }
-    }
-    // The origin is in no simplex.
-    let mut facts: SaddleFacts = problem.facts(100_000);
-    facts.domain = Domain::simplex(3);
-    let plan = RgdaPlan::new(&facts, &budget(), &limits()).unwrap();
-    let joint = JointProblem::new(&problem, scale(&plan));
-    let error = plan
-        .run(&mut simulated(&joint, 100_000, 1), &mut NoObserver)
-        .unwrap_err();
-    assert!(matches!(error, RunError::StartOutside { .. }), "{error}");
 }
 
 /// A plan of smaller constants, at the same blocks, is about another field: it states nothing. A certificate needs the clip alone.

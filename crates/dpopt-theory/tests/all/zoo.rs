@@ -6,11 +6,9 @@
 use dpopt_certify::{GoldsteinSettings, SecondOrderSettings, goldstein, second_order};
 use dpopt_theory::{
     Audited, GoldsteinProblem as _, LogPeriodic, Logarithm, Majority, Power, Probe, Problem,
-    ProblemConstants, Profile, Radial, Ramp, RampBowl, Ring, RobustGlm, RobustGlmShape,
-    SecondOrderProblem, TiltedSquare, TwoPoint, WeaklyConvex, Wells,
+    ProblemConstants, Profile, Radial, Ramp, RampBowl, Ring, SecondOrderProblem, TiltedSquare,
+    TwoPoint, WeaklyConvex, Wells,
 };
-
-use dpopt_oracle::Glm;
 
 use crate::attack::audit;
 
@@ -170,57 +168,6 @@ fn wells_and_ramps() {
         let bend = report.about(WeakConvexity).unwrap().seen;
         assert_eq!(bend > 0.9, bends);
     }
-}
-
-#[test]
-fn robust_regression() {
-    let shape = RobustGlmShape {
-        dim: 12,
-        rank: 3,
-        atoms: 40,
-        records: 1_000_000_007,
-        row_norm: 1.5,
-        planted: 1.0,
-        outlier_every: 5,
-    };
-    for loss in [
-        Glm::Welsch,
-        Glm::GemanMcClure,
-        Glm::Cauchy,
-        Glm::Sigmoid,
-        Glm::Logistic,
-    ] {
-        let problem = RobustGlm::new(loss, shape, 1).unwrap();
-        assert_eq!(problem.data().total(), 1_000_000_007);
-        let probe = Probe {
-            pairs: 400,
-            climb: 150,
-            ..Probe::new(6.0, 9)
-        };
-        // A mean over 40 directions in three dimensions: about a third of the curvature each way.
-        let report = probe.second_order(&problem);
-        audit(
-            &loss.to_string(),
-            &report,
-            &[(Lipschitz, 0.1), (Smoothness, 0.15)],
-        );
-        // Off the span of the rows nothing changes.
-        let hessian_rest = problem.least_eigenvalue(&[0.0; 12]);
-        assert!(hessian_rest <= 1e-15);
-    }
-    // Without outliers the planted coefficients are a minimiser of value 0 (labels in single precision).
-    let clean = RobustGlmShape {
-        outlier_every: 0,
-        ..shape
-    };
-    let problem = RobustGlm::new(Glm::Welsch, clean, 2).unwrap();
-    let mut w = vec![0.0; 12];
-    let mut gradient = w.clone();
-    for _ in 0..4000 {
-        problem.gradient(&w, &mut gradient);
-        dpopt_linalg::add_scaled(&mut w, -0.4, &gradient);
-    }
-    assert!(problem.value(&w) < 1e-13, "{}", problem.value(&w));
 }
 
 #[test]
