@@ -30,7 +30,6 @@
 //! | [`EnvelopePlan`] | generalised linear, kinks allowed | component-wise Goldstein distance, root mean square |
 //! | [`SospPlan`] | smooth, with a Lipschitz Hessian | gradient norm and least eigenvalue, with high probability |
 //! | [`AdaptiveBatchPlan`] | the same, population risk, one pass | the same |
-//! | [`FaithfulPlan`] | the same, as the paper has it, for comparison | none stated |
 //! | [`PerturbedPlan`] | smooth, with a Lipschitz Hessian: a baseline that asks for gradients only | gradient norm, with high probability |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
@@ -43,7 +42,6 @@
 mod adaptive_batch;
 mod curvature_start;
 mod descent;
-mod faithful;
 mod goldstein;
 mod jl;
 mod kl;
@@ -65,9 +63,6 @@ pub use descent::dp_mf::{DP_MF, DP_MF_SAMPLED, DpMfPlan, DpMfSchedule, DpMfSetti
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
 pub use descent::dp_zo::{DP_ZO, DpZoPlan, DpZoSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
-pub use faithful::{
-    CentredEnd, CentredEpisode, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings,
-};
 pub use goldstein::{
     EnvelopePlan, GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE,
     GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED, GoldsteinAsks,

@@ -13,7 +13,6 @@ use crate::descent::dp_mf::{DP_MF, DP_MF_SAMPLED};
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
 use crate::descent::dp_zo::DP_ZO;
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan};
-use crate::faithful::ADAPTIVE_BATCH_FAITHFUL;
 use crate::goldstein::{
     GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED,
     GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED,
@@ -62,7 +61,7 @@ pub static SOLVERS: &[&Solver] = &[
 
 /// The solvers of this crate that are in the library only. What is asked of each of [`SOLVERS`] is asked of them too: a row of the page, audits, a
 /// recorded stream.
-pub static LIBRARY: &[&LibraryPlan] = &[&ADAPTIVE_BATCH_FAITHFUL, &PERTURBED, &PERTURBED_PASS];
+pub static LIBRARY: &[&LibraryPlan] = &[&PERTURBED, &PERTURBED_PASS];
 
 /// The solver of this name.
 ///

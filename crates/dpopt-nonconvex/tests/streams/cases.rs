@@ -7,7 +7,7 @@ use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     ADAPTIVE_BATCH, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings,
     AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, Estimates, ExtraFacts,
-    FaithfulPlan, FaithfulSchedule, FaithfulSettings, GlmRun, GoldsteinPlan, GoldsteinSettings,
+    GlmRun, GoldsteinPlan, GoldsteinSettings,
     HessianFacts, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings,
     KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER, NormQueries, Outcome,
     PerturbedPlan, PerturbedSettings, PerturbedTest, Plan, PlanError, ProximalFacts, ProximalPlan,
@@ -49,7 +49,6 @@ pub(crate) fn all(threads: NonZeroUsize) -> Table {
         cases.trees();
         cases.values_alone();
         cases.one_pass();
-        cases.faithful();
         cases.perturbed();
         cases.kl_spider();
         cases.projected();
@@ -229,44 +228,6 @@ impl Cases<'_> {
         ] {
             let plan = AdaptiveBatchPlan::by_hand(&facts, &hessian, &budget(), settings, schedule);
             self.run(&format!("adaptive-batch, {name}"), plan.map(boxed), None);
-        }
-    }
-
-    /// The algorithm that one pass comes from: episodes on chains, and a descent without any.
-    fn faithful(&mut self) {
-        let facts = self.facts(DIM);
-        if !facts.adjacency.record_count_is_public() {
-            return;
-        }
-        let hessian = HessianFacts {
-            lipschitz: 0.1,
-            frobenius: 0.25,
-        };
-        let many = PublicFacts {
-            records: 1 << 50,
-            ..facts
-        };
-        let settings = FaithfulSettings::new(MAX_STEPS).with_target(0.5 * facts.lipschitz);
-        let planned = FaithfulPlan::new(&many, &hessian, &budget(), settings).unwrap();
-        for (candidate, name) in [(1e9, "episodes"), (0.0, "descending")] {
-            let schedule = FaithfulSchedule {
-                candidate,
-                step_size: 0.1,
-                anchor_batch: 60,
-                variation_rate: 50.0,
-                drift: 2.0,
-                period: 6,
-                hessian_batch: 50,
-                hessian_rate: 50.0,
-                episode: 3,
-                radius: 5.0,
-                episodes_per_chain: 2,
-                product_noise_multiplier: 6f64.sqrt() / budget().mu().unwrap().get(),
-                ..*planned.schedule()
-            };
-            let plan = FaithfulPlan::by_hand(&facts, &hessian, &budget(), settings, schedule);
-            let name = format!("adaptive-batch-faithful, {name}");
-            self.run(&name, plan.map(boxed), None);
         }
     }
 

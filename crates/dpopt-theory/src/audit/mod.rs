@@ -42,7 +42,6 @@ mod epochs;
 mod error;
 mod estimators;
 mod evaluation;
-mod faithful;
 mod groups;
 mod hold_out;
 mod hostile;

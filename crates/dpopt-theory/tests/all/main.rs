@@ -7,7 +7,6 @@ mod adaptive_batch;
 mod episodes;
 mod errata;
 mod errata_sosp;
-mod faithful;
 mod floors;
 mod hessians;
 mod kl_spider;
