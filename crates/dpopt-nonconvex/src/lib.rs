@@ -30,7 +30,6 @@
 //! | [`EnvelopePlan`] | generalised linear, kinks allowed | component-wise Goldstein distance, root mean square |
 //! | [`SospPlan`] | smooth, with a Lipschitz Hessian | gradient norm and least eigenvalue, with high probability |
 //! | [`AdaptiveBatchPlan`] | the same, population risk, one pass | the same |
-//! | [`PerturbedPlan`] | smooth, with a Lipschitz Hessian: a baseline that asks for gradients only | gradient norm, with high probability |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
 //! [`CurvatureStart`] is no solver: it finds a point to start one from, where the origin is a saddle.
@@ -45,7 +44,6 @@ mod descent;
 mod goldstein;
 mod jl;
 mod kl;
-mod perturbed;
 mod recursive;
 mod registry;
 mod saddle;
@@ -75,16 +73,12 @@ pub use kl::{
     KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NormQueries, PROXIMAL_POINT, ProximalFacts,
     ProximalPlan, ProximalReads, ProximalRound, ProximalSchedule, ProximalSettings,
 };
-pub use perturbed::{
-    PerturbedPass, PerturbedPlan, PerturbedSchedule, PerturbedSettings, PerturbedSpider,
-    PerturbedTest,
-};
 pub use recursive::{
     ConvexFacts, GdStage, Outline, PassPlan, RECURSIVE_GD, RECURSIVE_SGD, RecursiveGdPlan,
     RecursiveSgdPlan, SgdStage, StageOutline,
 };
 pub use registry::{
-    AutoReason, Choice, LIBRARY, SOLVERS, auto, auto_in_passes, auto_names, solver,
+    AutoReason, Choice, SOLVERS, auto, auto_in_passes, auto_names, solver,
 };
 pub use sosp::{Estimates, SOSP, SospLevel, SospPlan, SospSettings, SospSpider, Steps};
 pub use spider::boost::{SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule};

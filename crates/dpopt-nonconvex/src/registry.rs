@@ -2,7 +2,7 @@
 
 use dpopt_oracle::Convexity;
 use dpopt_solver::{
-    Auto, Budget, ExtraFacts, LibraryPlan, Limits, Plan, PlanError, PublicFacts, Solver,
+    Auto, Budget, ExtraFacts, Limits, Plan, PlanError, PublicFacts, Solver,
     UnknownSolver, find, names,
 };
 use serde::Serialize;
@@ -18,7 +18,6 @@ use crate::goldstein::{
     GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED,
 };
 use crate::kl::{ADAPTIVE_GD, KL_SPIDER, PROXIMAL_POINT};
-use crate::perturbed::{PERTURBED, PERTURBED_PASS};
 use crate::recursive::{RECURSIVE_GD, RECURSIVE_SGD};
 use crate::sosp::SOSP;
 use crate::spider::boost::SPIDERBOOST;
@@ -58,10 +57,6 @@ pub static SOLVERS: &[&Solver] = &[
     &SOSP,
     &ADAPTIVE_BATCH,
 ];
-
-/// The solvers of this crate that are in the library only. What is asked of each of [`SOLVERS`] is asked of them too: a row of the page, audits, a
-/// recorded stream.
-pub static LIBRARY: &[&LibraryPlan] = &[&PERTURBED, &PERTURBED_PASS];
 
 /// The solver of this name.
 ///

@@ -20,7 +20,6 @@ mod kl_attacks;
 mod kl_spider;
 mod matrix;
 mod order;
-mod perturbed_plans;
 mod planner;
 mod proximal;
 mod sampled;

@@ -56,7 +56,6 @@ mod one_pass;
 mod one_run;
 mod passes;
 mod periods;
-mod perturbed;
 mod plans;
 mod projected;
 mod queries;

@@ -4,7 +4,7 @@ use super::error::AuditError;
 use super::registry::Registry;
 use super::{
     adaptive, certificates, chained, crooked, drawn, epochs, estimators, evaluation,
-    groups, hold_out, mechanisms, members, minimax, one_pass, passes, periods, perturbed,
+    groups, hold_out, mechanisms, members, minimax, one_pass, passes, periods,
     projected, queries, saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order,
     selections, solvers, tuning, twins, variants,
 };
@@ -37,7 +37,6 @@ impl Registry {
             one_pass::register,
             epochs::register,
             sampled_epochs::register,
-            perturbed::register,
             chained::register,
             minimax::register,
             saddle_pass::register,
