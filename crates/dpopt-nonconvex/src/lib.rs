@@ -15,7 +15,6 @@
 //! | [`NoisyGdPlan::theory`] | smooth | E norm of gradient, root mean square |
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
 //! | [`DpSgdPlan`], [`DpAdamPlan`], [`DpMfPlan`] | smooth, generalised linear | none stated |
-//! | [`DpZoPlan`] | smooth, generalised linear, from values alone | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
 //! | [`NormalizedSpiderPlan`] | smooth | E norm of gradient |
 //! | [`StormPlan`] | smooth | E norm of gradient, root mean square |
@@ -59,7 +58,6 @@ pub use curvature_start::{CurvatureStart, CurvatureStartError, FoundStart};
 pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
 pub use descent::dp_mf::{DP_MF, DP_MF_SAMPLED, DpMfPlan, DpMfSchedule, DpMfSettings};
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
-pub use descent::dp_zo::{DP_ZO, DpZoPlan, DpZoSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
 pub use goldstein::{
     EnvelopePlan, GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE,
@@ -78,7 +76,7 @@ pub use recursive::{
     RecursiveSgdPlan, SgdStage, StageOutline,
 };
 pub use registry::{
-    AutoReason, Choice, SOLVERS, auto, auto_in_passes, auto_names, solver,
+    AutoReason, Choice, REMOVED, SOLVERS, auto, auto_in_passes, auto_names, solver,
 };
 pub use sosp::{Estimates, SOSP, SospLevel, SospPlan, SospSettings, SospSpider, Steps};
 pub use spider::boost::{SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule};

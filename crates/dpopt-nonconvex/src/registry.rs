@@ -2,7 +2,7 @@
 
 use dpopt_oracle::Convexity;
 use dpopt_solver::{
-    Auto, Budget, ExtraFacts, Limits, Plan, PlanError, PublicFacts, Solver,
+    Auto, Budget, ExtraFacts, Limits, Plan, PlanError, PublicFacts, RemovedSolver, Solver,
     UnknownSolver, find, names,
 };
 use serde::Serialize;
@@ -11,7 +11,6 @@ use crate::adaptive_batch::ADAPTIVE_BATCH;
 use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_mf::{DP_MF, DP_MF_SAMPLED};
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
-use crate::descent::dp_zo::DP_ZO;
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan};
 use crate::goldstein::{
     GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED,
@@ -53,17 +52,25 @@ pub static SOLVERS: &[&Solver] = &[
     &GOLDSTEIN_ENVELOPE,
     &GOLDSTEIN_ZO_SAMPLED,
     &GOLDSTEIN_ZO_PASS,
-    &DP_ZO,
     &SOSP,
     &ADAPTIVE_BATCH,
 ];
+
+/// Solvers of version 0.1 that are no longer here.
+pub static REMOVED: &[RemovedSolver] = &[RemovedSolver {
+    name: "dp-zo",
+    instead: "goldstein-zo-sampled, or dp-sgd where the loss has gradients",
+}];
 
 /// The solver of this name.
 ///
 /// # Errors
 /// [`UnknownSolver`].
 pub fn solver(name: &str) -> Result<&'static Solver, UnknownSolver> {
-    find(SOLVERS, name)
+    match REMOVED.iter().find(|removed| removed.name == name) {
+        Some(removed) => Err(UnknownSolver::Removed(*removed)),
+        None => find(SOLVERS, name),
+    }
 }
 
 /// Bounds of at most so many times the least one count as equally good where the cheapest plan is looked for. A choice.

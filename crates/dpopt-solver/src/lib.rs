@@ -46,7 +46,7 @@ pub use premises::{Covered, Known, Premises, SaddleShape};
 pub use rank::PublicRank;
 pub use registry::{
     Auto, BoundedValues, ExtraFacts, HessianFacts, LibraryPlan, Limits, Needs, Planner, Solver,
-    TypicalConstants, UnknownSolver, find, names,
+    RemovedSolver, TypicalConstants, UnknownSolver, find, names,
 };
 pub use run::{Asked, Certified, Closing, RestsOn, Run, RunError, Walk, in_stock, paid};
 pub use second_order::{SecondOrderTargets, WalkConstants};

@@ -1,12 +1,11 @@
 //! One row of the table: a model planned, run, certified by its own releases, and scored on the test part.
 
-use std::num::NonZeroUsize;
 
 use dpopt::certify::{ReleasedWindow, WindowPlan};
 use dpopt::data::tabular::{EncodedTable, LabelRange};
 use dpopt::linalg::Row as Features;
 use dpopt::nonconvex::{
-    Budget, DP_SGD, DP_ZO, DpSgdPlan, DpZoPlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED,
+    Budget, DP_SGD, DpSgdPlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED,
     GOLDSTEIN_ZO, GOLDSTEIN_ZO_SAMPLED, GlmRun, Limits, NOISY_GD, NoObserver, Plan, PublicFacts,
     Solver, Value,
 };
@@ -28,15 +27,13 @@ pub(crate) const FAILURE: f64 = 0.05;
 const BINS: usize = 91;
 /// A plan from values alone that asks for more is not run: some hours.
 const MOST_VALUES: f64 = 1e11;
-/// Values that a peer from values alone asks for where no row of ours says how many.
+/// Values that a peer from values alone asks for.
 const VALUES: f64 = 1e8;
 /// The grid of `benches/peers/quantiles.py`: steps and mean size of a sample; clips over L0; step sizes in units of 1/L0^2, if nothing were
 /// clipped.
 const SHAPES: [(u64, f64); 2] = [(600, 3e3), (1200, 6e3)];
 const CLIPS: [f64; 1] = [0.1];
 const RATES: [f64; 4] = [0.1, 0.3, 1.0, 3.0];
-/// How much longer the steps of a plan from values alone may be.
-const LONGER: [f64; 4] = [1.0, 3.0, 10.0, 30.0];
 /// Seed of the hidden weights at the start: public, from nowhere.
 const START: u64 = 0;
 
@@ -155,27 +152,21 @@ impl<'a> Setting<'a> {
             &GOLDSTEIN_SAMPLED,
             &GOLDSTEIN_ZO,
             &GOLDSTEIN_ZO_SAMPLED,
-            &DP_ZO,
         ];
         let only = &self.options.common.only;
         for &units in &self.options.units {
             let network = |units| Network::new(units, Activation::Relu, self.loss);
             let network = (units > 0).then(|| network(units)).transpose()?;
-            let mut values = VALUES;
             for solver in solvers {
                 if only.is_empty() || only.iter().any(|name| name == solver.name) {
-                    let row = self.row(network, solver)?;
-                    if let (Ok(run), "dp-zo") = (&row.result, solver.name) {
-                        values = run.values;
-                    }
-                    rows.push(row);
+                    rows.push(self.row(network, solver)?);
                 }
             }
             if self.options.tuned {
-                rows.extend([self.tuned(network)?, self.tuned_values(network)?]);
+                rows.push(self.tuned(network)?);
             }
             if let Some(peers) = &self.data.peers {
-                rows.extend(peers.rows(&self.task(network, values)?)?);
+                rows.extend(peers.rows(&self.task(network, VALUES)?)?);
             }
         }
         Ok(rows)
@@ -312,39 +303,6 @@ impl<'a> Setting<'a> {
             }
         }
         best.map(|(row, _)| row).ok_or("an empty grid".into())
-    }
-
-    /// The best by the test part of the plan from values alone with longer steps.
-    fn tuned_values(&self, network: Option<Network>) -> Result<Row, Failure> {
-        let facts = self.facts(network)?;
-        let directions = self.options.directions.map(|m| m as usize);
-        let directions = directions.and_then(NonZeroUsize::new);
-        let most = self.options.max_steps.unwrap_or(STEPS);
-        let directions = directions.unwrap_or(NonZeroUsize::MIN);
-        let usual = DpZoPlan::new(&facts, &self.budget, directions, most)?;
-        let mut best: Option<(f64, Run)> = None;
-        for times in LONGER {
-            let mut schedule = *usual.schedule();
-            schedule.step_size *= times;
-            let run = self.by(
-                network,
-                &DpZoPlan::calibrated(&facts, &self.budget, schedule)?,
-            )?;
-            eprintln!(
-                "{} dp-zo, {times} steps in one: {:.3} years",
-                model(network),
-                run.loss
-            );
-            if !best.as_ref().is_some_and(|(_, old)| old.loss <= run.loss) {
-                best = Some((times, run));
-            }
-        }
-        let (times, run) = best.ok_or("an empty grid")?;
-        Ok(Row {
-            model: model(network),
-            solver: format!("dp-zo, {directions} directions, tuned: steps {times} times as long"),
-            result: Ok(run),
-        })
     }
 
     fn by(&self, network: Option<Network>, plan: &dyn Plan) -> Result<Run, Failure> {

@@ -25,7 +25,7 @@ use dpopt_privacy::{Adjacency, Curator, SamplingRate};
 use super::common::{budget, claim_of, noise};
 use super::hostile::add_as_it_is;
 use super::plans::{
-    self, dp_zo, goldstein, goldstein_batch, in_periods, one_pass, proximal, sosp, with_all_facts,
+    self, goldstein, goldstein_batch, in_periods, one_pass, proximal, sosp, with_all_facts,
 };
 use super::{Canary, CheckError, Claim, Registry, Statistic, World};
 use crate::checks::mixed;
@@ -201,7 +201,6 @@ fn plan_of(solver: &Solver) -> Result<Box<dyn Plan>, CheckError> {
             let base = Box::new(spider()?);
             Box::new(EnvelopePlan::by_hand(&facts, &budget, 1.0, base)?)
         }
-        "dp-zo" => Box::new(dp_zo(&facts, &budget, STEPS, 8)?),
         _ => with_all_facts(solver, &many, &budget, (radius, 3 * STEPS))?,
     })
 }

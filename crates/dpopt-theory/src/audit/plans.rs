@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Batches, Budget, ConvexFacts,
-    DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, DpZoPlan, DpZoSchedule,
+    DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan,
     EnvelopePlan, Episode, EpisodeTerms, ExtraFacts, GoldsteinOutput, GoldsteinPeriod,
     GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, HessianFacts, KlCondition,
     Limits, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts,
@@ -167,7 +167,6 @@ pub(super) fn plan_of(
             let plan = EnvelopePlan::by_hand(&all, &budget, 1.0, Box::new(base))?;
             Box::new(plan)
         }
-        "dp-zo" => Box::new(dp_zo(&all, &budget, STEPS, 2)?),
         "sosp" => Box::new(sosp(&all, &budget)?),
         // Each candidate is a saddle: a Hessian, and the gradient of its sign.
         "adaptive-batch" => {
@@ -420,25 +419,6 @@ pub(super) fn goldstein_batch(solver: &Solver, rate: f64, next: u64) -> Result<B
         "goldstein" | "goldstein-zo" => Batch::All,
         _ => Batch::Poisson(SamplingRate::new(rate)?),
     })
-}
-
-/// Descent along so many directions on three records in ten.
-pub(super) fn dp_zo(
-    facts: &PublicFacts,
-    budget: &Budget,
-    steps: u64,
-    directions: usize,
-) -> Result<DpZoPlan, CheckError> {
-    let schedule = DpZoSchedule {
-        steps,
-        sampling_rate: SamplingRate::new(0.3)?,
-        step_size: 0.5,
-        directions: NonZeroUsize::new(directions).ok_or("no directions")?,
-        smoothing: 0.1,
-        clip: 1.0,
-        noise_multiplier: noise(1.0)?,
-    };
-    Ok(DpZoPlan::calibrated(facts, budget, schedule)?)
 }
 
 /// Blocks of a walk of so many steps, some as long as the cap; from slopes along so many shared directions, or from gradients.
