@@ -62,8 +62,7 @@ pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSched
 pub use goldstein::{
     EnvelopePlan, GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE,
     GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED, GoldsteinAsks,
-    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep,
+    GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
 };
 pub use jl::{JlBranch, JlFacts, JlPlan, JlShape};
 pub use kl::{

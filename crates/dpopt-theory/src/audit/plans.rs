@@ -4,14 +4,14 @@ use std::num::NonZeroUsize;
 
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Batches, Budget, ConvexFacts,
-    DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan,
-    EnvelopePlan, Episode, EpisodeTerms, ExtraFacts, GoldsteinOutput, GoldsteinPeriod,
-    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, HessianFacts, KlCondition,
-    Limits, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule, Plan, ProximalFacts,
-    ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan,
-    RecursiveSgdPlan, SampledSpiderBoostPlan, SampledSpiderBoostSchedule, SecondOrderTargets,
-    Solver, SospPlan, SospSettings, SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule,
-    TreeSettings, TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
+    DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, EnvelopePlan, Episode,
+    EpisodeTerms, ExtraFacts, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule,
+    Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings,
+    PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
+    SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan, SospSettings,
+    SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
+    TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier, PrefixKind, SamplingRate};
@@ -436,13 +436,11 @@ pub(super) fn goldstein(
         cap,
         step_size: 0.4,
         smoothing: 0.1,
-        step: GoldsteinStep::Planned,
         batch,
         directions: directions.and_then(NonZeroUsize::new),
         period: None,
         clip: facts.lipschitz,
         noise_multiplier: noise((steps as f64).sqrt() / budget.mu()?.get())?,
-        output: GoldsteinOutput::UniformBlock,
     };
     let settings = GoldsteinSettings::at_radius(cap * block as f64);
     Ok(GoldsteinPlan::by_hand(facts, budget, &settings, schedule))
