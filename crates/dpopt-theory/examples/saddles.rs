@@ -12,8 +12,8 @@ use std::ops::ControlFlow;
 
 use dpopt_certify::SecondOrderProblem;
 use dpopt_nonconvex::{
-    Budget, ExtraFacts, HessianFacts, Limits, Plan, PublicFacts, Release, SOLVERS, Solver, TREE_SPIDER, TreeSettings,
-    TreeSpiderPlan, TreeTarget,
+    Budget, ExtraFacts, HessianFacts, Limits, Plan, PublicFacts, Release, SOLVERS, Solver,
+    TREE_SPIDER, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};

@@ -17,9 +17,8 @@ use dpopt_minimax::{
     RgdaAnytimeSettings, RgdaPassPlan, RgdaPassSettings, SaddleFacts, SaddleLimits,
 };
 use dpopt_nonconvex::{
-    AdaptiveBatchPlan, AdaptiveBatchSettings, BoundSense, Budget, HessianFacts, Outcome,
-    Plan, PlanError, PublicFacts, Release, SospPlan,
-    SospSettings,
+    AdaptiveBatchPlan, AdaptiveBatchSettings, BoundSense, Budget, HessianFacts, Outcome, Plan,
+    PlanError, PublicFacts, Release, SospPlan, SospSettings,
 };
 use dpopt_oracle::{Constants, Convexity, Loss as _, SaddleConstants};
 use dpopt_privacy::{Adjacency, Delta, Epsilon, PrefixKind};

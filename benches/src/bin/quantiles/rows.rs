@@ -1,13 +1,11 @@
 //! One row of the table: a model planned, run, certified by its own releases, and scored on the test part.
 
-
 use dpopt::certify::{ReleasedWindow, WindowPlan};
 use dpopt::data::tabular::{EncodedTable, LabelRange};
 use dpopt::linalg::Row as Features;
 use dpopt::nonconvex::{
-    Budget, DP_SGD, DpSgdPlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED,
-    GOLDSTEIN_ZO, GOLDSTEIN_ZO_SAMPLED, GlmRun, Limits, NOISY_GD, NoObserver, Plan, PublicFacts,
-    Solver, Value,
+    Budget, DP_SGD, DpSgdPlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO,
+    GOLDSTEIN_ZO_SAMPLED, GlmRun, Limits, NOISY_GD, NoObserver, Plan, PublicFacts, Solver, Value,
 };
 use dpopt::oracle::{Activation, Glm, Network, PrivateData, PublicData, Quantile};
 use dpopt::privacy::selection::{BaseMeasure, QuantileBins, QuantileSum, Target};

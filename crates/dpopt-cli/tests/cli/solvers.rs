@@ -434,7 +434,10 @@ fn removed_solvers_are_named_and_their_models_are_read() {
     for (removed, instead) in [("dp-zo", "goldstein-zo-sampled"), ("privatediff", "sgda")] {
         let flags = format!("plan {removed} {FACTS}");
         place.fails(&flags, 1, &[removed, "removed", instead]);
-        place.put("o/model.json", &model.replace("\"dp-sgd\"", &format!("\"{removed}\"")));
+        place.put(
+            "o/model.json",
+            &model.replace("\"dp-sgd\"", &format!("\"{removed}\"")),
+        );
         place.ok("predict --model o/model.json --data t.csv --out p.csv");
         place.ok("explain o/model.json");
     }

@@ -6,9 +6,8 @@
 use dpopt_linalg::Domain;
 use dpopt_minimax::{
     Allowance, Budget, CertifyError, GdaPlan, NoObserver, PassEstimate, Plan, PlanError,
-    RgdaAnytimePlan, RgdaAnytimeSettings, RgdaPassPlan,
-    RgdaPassSchedule, RgdaPassSettings, RgdaPlan, Run, RunError, SaddleFacts, SaddleLimits,
-    ScoredCertificatePlan, SpiderGdaPlan,
+    RgdaAnytimePlan, RgdaAnytimeSettings, RgdaPassPlan, RgdaPassSchedule, RgdaPassSettings,
+    RgdaPlan, Run, RunError, SaddleFacts, SaddleLimits, ScoredCertificatePlan, SpiderGdaPlan,
 };
 use dpopt_oracle::{
     AucSaddle, BlockClips, BlocksError, CellShares, Counts, EqualOpportunity, GroupDro, Joint,

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::Domain;
 use dpopt_minimax::{
-    Allowance, Budget, GDA, Plan, PlanError, Release, ReleaseKind,
-    RgdaPlan, Run, SGDA, SaddleFacts, SaddleLimits, SgdaPlan, SharesPlan, Stop,
+    Allowance, Budget, GDA, Plan, PlanError, Release, ReleaseKind, RgdaPlan, Run, SGDA,
+    SaddleFacts, SaddleLimits, SgdaPlan, SharesPlan, Stop,
 };
 use dpopt_oracle::{Joint, PrivateData, PrivateMean, SaddleConstants, SaddleLoss};
 use dpopt_privacy::accounting::AccountingError;

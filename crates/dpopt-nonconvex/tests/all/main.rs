@@ -22,6 +22,7 @@ mod matrix;
 mod order;
 mod planner;
 mod proximal;
+mod refusals;
 mod sampled;
 mod score_units;
 mod solver;

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance};
 use dpopt_nonconvex::{
-    BoundSense, BoundedValues, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS,
-    GOLDSTEIN_ZO_SAMPLED, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, Limits, NOISY_GD,
-    NoObserver, Plan, PlanError, PublicFacts, Release, Run, RunError, SOLVERS, Stop, Withheld,
+    BoundSense, BoundedValues, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED,
+    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, Limits, NOISY_GD, NoObserver, Plan,
+    PlanError, PublicFacts, Release, Run, RunError, SOLVERS, Stop, Withheld,
 };
 use dpopt_oracle::{
     Activation, Answer, ClosureLoss, Constants, Convexity, FnOracle, Head, Loss, Mean, Mlp, Offers,

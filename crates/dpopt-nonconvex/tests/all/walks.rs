@@ -135,49 +135,6 @@ fn momentum_is_the_heavy_ball() {
     assert!(distance(&outcome.point, &w) < 1e-7);
 }
 
-#[test]
-fn the_ledger_lists_the_planned_releases() {
-    let data = few(Adjacency::ReplaceOne);
-    for (steps, phase) in [(23, 5), (20, 5), (6, 6), (5, 1)] {
-        let plan = spiderboost(steps, phase, 1.0, 2.0);
-        let mut estimator = estimator(&data, 3);
-        let mut log = Log::default();
-        let outcome = plan.run(&mut estimator, &mut log).unwrap();
-        let count = |kind| log.kinds.iter().filter(|k| **k == kind).count() as u64;
-        assert_eq!(count(ReleaseKind::Anchor), plan.schedule().anchors());
-        assert_eq!(count(ReleaseKind::Variation), plan.schedule().variations());
-        let mut expected = vec![(Event::gaussian(z(1.0)), plan.schedule().anchors())];
-        if plan.schedule().variations() > 0 {
-            expected.push((Event::gaussian(z(2.0)), plan.schedule().variations()));
-        }
-        assert_eq!(outcome.spent.leaves(), expected);
-        assert_eq!(estimator.curator().spent().leaves(), expected);
-        assert_eq!(plan.spend().event().leaves(), expected);
-        // N1 n + 2 N2 n.
-        let gradients =
-            (plan.schedule().anchors() + 2 * plan.schedule().variations()) as f64 * ROWS as f64;
-        assert_eq!(outcome.counts.gradients, gradients);
-        assert_eq!(plan.gradients(), gradients);
-        assert_eq!(outcome.counts.passes, gradients / ROWS as f64);
-        assert_eq!(outcome.counts.releases, steps);
-    }
-}
-
-#[test]
-fn counts_of_the_other_walks() {
-    let data = few(Adjacency::ReplaceOne);
-    let plan = noisy_gd(9, 1.0);
-    let outcome = plan.run(&mut estimator(&data, 1), &mut NoObserver).unwrap();
-    assert_eq!(outcome.counts.gradients, 9.0 * ROWS as f64);
-    assert_eq!(outcome.counts.gradients, plan.gradients());
-    // A Poisson sample's count is nominal, whatever it held.
-    let plan = dp_sgd(0.25);
-    let outcome = plan.run(&mut estimator(&data, 1), &mut NoObserver).unwrap();
-    assert_eq!(outcome.counts.gradients, 8.0 * 0.25 * ROWS as f64);
-    assert_eq!(outcome.counts.gradients, plan.gradients());
-    assert_eq!(outcome.counts.releases, 8);
-}
-
 fn dp_sgd(rate: f64) -> DpSgdPlan {
     DpSgdPlan::with_parameters(
         &facts_of_few(Adjacency::ReplaceOne),
@@ -345,21 +302,6 @@ fn another_dimension_is_an_error_before_any_reservation() {
         Err(RunError::Dimension { plan: 4, oracle: 3 })
     ));
     assert_eq!(estimator.curator().reserved().release_count(), 0);
-}
-
-#[test]
-fn a_walk_from_a_point_goes_on_where_another_stopped() {
-    // Ten steps and then fourteen from there are twenty-four, noise and rounding left out.
-    let data = few(Adjacency::ReplaceOne);
-    let first = noisy_gd(10, 1e-9)
-        .run(&mut estimator(&data, 1), &mut NoObserver)
-        .unwrap();
-    let mut log = Log::default();
-    let second = noisy_gd(14, 1e-9)
-        .run_from(&first.point, &mut estimator(&data, 2), &mut log)
-        .unwrap();
-    assert_eq!(log.points[0], first.point);
-    assert!(distance(&second.point, &descent_points(24, 0.5)[24]) < 1e-7);
 }
 
 #[test]

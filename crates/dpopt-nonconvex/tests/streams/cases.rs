@@ -6,14 +6,12 @@ use std::ops::ControlFlow;
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     ADAPTIVE_BATCH, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings,
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts,
-    GlmRun, GoldsteinPlan, GoldsteinSettings,
-    HessianFacts, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings,
-    KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER, NormQueries, Outcome,
-    Plan, PlanError, ProximalFacts, ProximalPlan,
-    ProximalReads, ProximalSettings, PublicFacts, PublicRank, Release, SAMPLED_SPIDERBOOST,
-    SOLVERS, SPIDERBOOST, STORM, SecondOrderTargets, Solver, TreeNoise, TreeSettings,
-    TreeSpiderPlan, TreeTarget,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts, GlmRun, GoldsteinPlan,
+    GoldsteinSettings, HessianFacts, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan,
+    KlSpiderSettings, KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER,
+    NormQueries, Outcome, Plan, PlanError, ProximalFacts, ProximalPlan, ProximalReads,
+    ProximalSettings, PublicFacts, PublicRank, Release, SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST,
+    STORM, SecondOrderTargets, Solver, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Batch, Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, PrefixKind};

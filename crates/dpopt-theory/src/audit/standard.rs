@@ -3,10 +3,10 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, chained, crooked, drawn, epochs, estimators, evaluation,
-    groups, hold_out, mechanisms, members, minimax, one_pass, passes, periods,
-    projected, queries, saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order,
-    selections, solvers, tuning, twins, variants,
+    adaptive, certificates, chained, crooked, drawn, epochs, estimators, evaluation, groups,
+    hold_out, mechanisms, members, minimax, one_pass, passes, periods, projected, queries,
+    saddle_certificates, saddle_pass, sampled_epochs, samplers, second_order, selections, solvers,
+    tuning, twins, variants,
 };
 
 impl Registry {

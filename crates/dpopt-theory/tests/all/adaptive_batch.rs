@@ -6,8 +6,8 @@
 use dpopt_linalg::norm;
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, BoundSense, Budget,
-    HessianFacts, NoObserver, Outcome, Plan, PublicFacts,
-    Release, SecondOrderTargets, Stop, WalkConstants,
+    HessianFacts, NoObserver, Outcome, Plan, PublicFacts, Release, SecondOrderTargets, Stop,
+    WalkConstants,
 };
 use dpopt_oracle::Loss as _;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
