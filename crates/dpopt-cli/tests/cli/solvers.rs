@@ -101,7 +101,7 @@ fn bounded_losses_are_planned_without_a_lipschitz_constant() {
     for (solver, flags, word) in [
         ("goldstein", flags, "--value-range"),
         (
-            "dp-zo",
+            "dp-sgd",
             "--value-range 1 --smoothing 1",
             "goldstein-zo-pass",
         ),
@@ -438,7 +438,7 @@ fn removed_solvers_are_named_and_their_models_are_read() {
             "o/model.json",
             &model.replace("\"dp-sgd\"", &format!("\"{removed}\"")),
         );
-        place.ok("predict --model o/model.json --data t.csv --out p.csv");
+        place.ok("predict --model o/model.json --data t.csv --out p.csv --force");
         place.ok("explain o/model.json");
     }
 }
