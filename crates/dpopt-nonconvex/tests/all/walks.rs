@@ -4,11 +4,10 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
 use dpopt_nonconvex::{
-    Budget, DpSgdPlan, DpSgdSchedule, NoObserver, NoisyGdPlan, NoisyGdSchedule, Outcome,
-    OutputRule, Plan as _, Release, ReleaseKind, RunError, SpiderBoostPlan, SpiderBoostSchedule,
-    Stop,
+    Budget, DpSgdPlan, DpSgdSchedule, NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule,
+    Plan as _, Release, RunError, SpiderBoostPlan, SpiderBoostSchedule, Stop,
 };
-use dpopt_oracle::{Answer, AskError, Counts, Glm, Oracle, PrivateMean, Question, Running};
+use dpopt_oracle::{Answer, AskError, Counts, Oracle, Question, Running};
 use dpopt_privacy::{Adjacency, ClipNorm, Event, Refused, SamplingRate, Spend, Which};
 
 use crate::common::{
@@ -59,25 +58,18 @@ fn descent(plan: &NoisyGdPlan, change: impl FnOnce(&mut NoisyGdSchedule)) -> Noi
     NoisyGdPlan::by_hand(plan.facts(), plan.budget(), schedule)
 }
 
-/// All points at which a gradient was released, and the kinds of the releases.
+/// All points at which a gradient was released, and its norms.
 #[derive(Default)]
 struct Log {
     points: Vec<Vec<f64>>,
     norms: Vec<f64>,
-    kinds: Vec<ReleaseKind>,
-    stop_after: Option<u64>,
 }
 
 impl dpopt_nonconvex::Observer for Log {
     fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
         self.points.push(release.point.to_vec());
         self.norms.push(release.norm);
-        self.kinds.push(release.kind);
-        if self.stop_after == Some(release.step + 1) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -186,46 +178,6 @@ fn another_sampling_rate_is_refused_at_the_first_release() {
     };
     let plan = DpSgdPlan::by_hand(&facts_of_few(Adjacency::ReplaceOne), &budget(), schedule);
     assert_ne!(plan.spend(), dp_sgd(0.25).spend());
-}
-
-#[test]
-fn an_observer_can_stop_a_run() {
-    let data = few(Adjacency::ReplaceOne);
-    let stopped = |outcome: &Outcome, estimator: &PrivateMean<'_, Glm>| {
-        assert_eq!((outcome.stop, outcome.steps), (Stop::ByObserver, 3));
-        assert_eq!(outcome.spent.release_count(), 3);
-        assert_eq!(estimator.curator().spent().release_count(), 3);
-        assert_eq!(estimator.curator().reserved().release_count(), 20);
-        assert_eq!(outcome.counts.releases, 3);
-    };
-    for rule in [
-        OutputRule::Last,
-        OutputRule::Uniform,
-        OutputRule::SmallestReleasedNorm,
-    ] {
-        let mut log = Log {
-            stop_after: Some(3),
-            ..Log::default()
-        };
-        let plan = spider(&spiderboost(20, 4, 1.0, 1.0), |schedule| {
-            schedule.output = rule;
-        });
-        let mut first = estimator(&data, 5);
-        let outcome = plan.run(&mut first, &mut log).unwrap();
-        stopped(&outcome, &first);
-        assert_eq!(log.points.len(), 3);
-        if rule != OutputRule::Last {
-            assert!(log.points.contains(&outcome.point));
-        }
-
-        let plan = descent(&noisy_gd(20, 1.0), |schedule| schedule.output = rule);
-        let mut second = estimator(&data, 5);
-        let mut log = Log {
-            stop_after: Some(3),
-            ..Log::default()
-        };
-        stopped(&plan.run(&mut second, &mut log).unwrap(), &second);
-    }
 }
 
 #[test]
