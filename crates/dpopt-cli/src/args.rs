@@ -7,7 +7,9 @@ use std::str::FromStr;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use dpopt::data::names::hint;
 use dpopt::minimax::{self, SaddleSolver};
-use dpopt::nonconvex::{Auto, SOLVERS, Solver, WalkConstants, auto_names, solver};
+use dpopt::nonconvex::{
+    self, Auto, RemovedSolver, SOLVERS, Solver, UnknownSolver, WalkConstants, auto_names, solver,
+};
 use dpopt::oracle::{Activation, Glm, LossNameError};
 use dpopt::privacy::{
     Accountant, Adjacency, Delta, Epsilon, FilterKind, NoiseMultiplier, SamplingRate, UnitError,
@@ -64,6 +66,11 @@ fn saddle_names() -> impl Iterator<Item = &'static str> {
     solvers.map(|solver| solver.name)
 }
 
+/// Solvers of version 0.1 that were removed: stored models still name them.
+fn removed() -> impl Iterator<Item = &'static RemovedSolver> {
+    nonconvex::REMOVED.iter().chain(minimax::REMOVED)
+}
+
 fn names() -> Vec<&'static str> {
     offered().map(|solver| solver.name).collect()
 }
@@ -99,6 +106,9 @@ impl FromStr for SolverArg {
         if let Some(solver) = minimax::solver(name) {
             return Ok(Self::Saddle(solver));
         }
+        if let Some(removed) = removed().find(|removed| removed.name == name) {
+            return Err(UnknownSolver::Removed(*removed).to_string());
+        }
         if let Ok(solver) = solver(name) {
             return Err(format!(
                 "{solver} needs a KL condition, which no table of data has by itself"
@@ -119,6 +129,8 @@ impl FromStr for SolverArg {
 pub(crate) enum AnySolver {
     Minimiser(&'static Solver),
     Saddle(&'static SaddleSolver),
+    /// The solver of a stored model.
+    Removed(&'static RemovedSolver),
 }
 
 impl AnySolver {
@@ -126,6 +138,7 @@ impl AnySolver {
         match self {
             Self::Minimiser(solver) => solver.name,
             Self::Saddle(solver) => solver.name,
+            Self::Removed(solver) => solver.name,
         }
     }
 
@@ -134,6 +147,7 @@ impl AnySolver {
         match self {
             Self::Minimiser(solver) => solver.needs.positions,
             Self::Saddle(solver) => solver.positions,
+            Self::Removed(_) => false,
         }
     }
 
@@ -163,12 +177,14 @@ impl Serialize for AnySolver {
 impl<'de> serde::Deserialize<'de> for AnySolver {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let name = String::deserialize(from)?;
-        match minimax::solver(&name) {
-            Some(found) => Ok(Self::Saddle(found)),
-            None => solver(&name)
-                .map(Self::Minimiser)
-                .map_err(serde::de::Error::custom),
+        if let Some(found) = minimax::solver(&name) {
+            return Ok(Self::Saddle(found));
         }
+        if let Some(found) = removed().find(|removed| removed.name == name) {
+            return Ok(Self::Removed(found));
+        }
+        let found = solver(&name).map(Self::Minimiser);
+        found.map_err(serde::de::Error::custom)
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct ChooseArgs {
     #[arg(long, value_name = "R", value_parser = args::positive, allow_hyphen_values = true)]
     goldstein_radius: Option<f64>,
     /// Along how many directions a step from values alone asks for slopes, 1 to the number of weights, for
-    /// goldstein-zo, goldstein-zo-sampled, goldstein-zo-pass (default: planned) and dp-zo (default: 1)
+    /// goldstein-zo, goldstein-zo-sampled and goldstein-zo-pass (default: planned)
     #[arg(long, value_name = "M", value_parser = args::count, allow_hyphen_values = true)]
     directions: Option<u64>,
     #[command(flatten)]

@@ -17,7 +17,6 @@ mod gda;
 mod pass;
 mod perturb;
 mod place;
-mod private_diff;
 mod registry;
 mod rgda;
 mod scored;
@@ -42,8 +41,7 @@ pub use pass::{
     RgdaPassSettings,
 };
 pub use perturb::{PERTURB_AND_WATCH, PerturbAndWatchPlan, PerturbSettings};
-pub use private_diff::{PRIVATEDIFF, PrivateDiffPlan, PrivateDiffSchedule};
-pub use registry::{SOLVERS, solver};
+pub use registry::{REMOVED, SOLVERS, solver};
 pub use rgda::{RGDA, RgdaPlan, SAMPLED_RGDA, SampledRgdaSchedule};
 pub use scored::{CertificateFailed, CertifyError, ScoredCertificate, ScoredCertificatePlan};
 pub use sgda::{SGDA, SgdaPlan};

@@ -1,10 +1,11 @@
 //! All solvers of saddle problems.
 
+use dpopt_solver::RemovedSolver;
+
 use crate::anytime::RGDA_ANYTIME;
 use crate::gda::GDA;
 use crate::pass::{RGDA_CHAIN, RGDA_PREFIX, RGDA_ROUNDS};
 use crate::perturb::PERTURB_AND_WATCH;
-use crate::private_diff::PRIVATEDIFF;
 use crate::rgda::{RGDA, SAMPLED_RGDA};
 use crate::sgda::SGDA;
 use crate::solver::SaddleSolver;
@@ -22,8 +23,13 @@ pub static SOLVERS: &[&SaddleSolver] = &[
     &PERTURB_AND_WATCH,
     &GDA,
     &SGDA,
-    &PRIVATEDIFF,
 ];
+
+/// Solvers of version 0.1 that are no longer here.
+pub static REMOVED: &[RemovedSolver] = &[RemovedSolver {
+    name: "privatediff",
+    instead: "gda, or sgda on samples",
+}];
 
 /// The solver of this name.
 #[must_use]

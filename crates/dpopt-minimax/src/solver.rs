@@ -93,7 +93,7 @@ pub struct SaddleLimits {
     pub failure: f64,
     /// How far noise may take a coordinate of x in a run, for solvers that state no bound; none: by the curvature alone.
     pub reach: Option<f64>,
-    /// The number of releases of `gda`, `sgda` and `privatediff`, where it was fixed before the facts were all known; none: by their rules.
+    /// The number of releases of `gda` and `sgda`, where it was fixed before the facts were all known; none: by their rules.
     pub exact_steps: Option<u64>,
 }
 

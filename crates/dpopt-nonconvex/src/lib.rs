@@ -15,7 +15,6 @@
 //! | [`NoisyGdPlan::theory`] | smooth | E norm of gradient, root mean square |
 //! | [`NoisyGdPlan::momentum`] | smooth, generalised linear | none stated |
 //! | [`DpSgdPlan`], [`DpAdamPlan`], [`DpMfPlan`] | smooth, generalised linear | none stated |
-//! | [`DpZoPlan`] | smooth, generalised linear, from values alone | none stated |
 //! | [`SpiderBoostPlan`] | smooth | E norm of gradient, root mean square |
 //! | [`NormalizedSpiderPlan`] | smooth | E norm of gradient |
 //! | [`StormPlan`] | smooth | E norm of gradient, root mean square |
@@ -30,8 +29,6 @@
 //! | [`EnvelopePlan`] | generalised linear, kinks allowed | component-wise Goldstein distance, root mean square |
 //! | [`SospPlan`] | smooth, with a Lipschitz Hessian | gradient norm and least eigenvalue, with high probability |
 //! | [`AdaptiveBatchPlan`] | the same, population risk, one pass | the same |
-//! | [`FaithfulPlan`] | the same, as the paper has it, for comparison | none stated |
-//! | [`PerturbedPlan`] | smooth, with a Lipschitz Hessian: a baseline that asks for gradients only | gradient norm, with high probability |
 //! | [`JlPlan`] | generalised linear, of low rank or very wide | E norm of gradient |
 //!
 //! [`CurvatureStart`] is no solver: it finds a point to start one from, where the origin is a saddle.
@@ -43,11 +40,9 @@
 mod adaptive_batch;
 mod curvature_start;
 mod descent;
-mod faithful;
 mod goldstein;
 mod jl;
 mod kl;
-mod perturbed;
 mod recursive;
 mod registry;
 mod saddle;
@@ -63,16 +58,11 @@ pub use curvature_start::{CurvatureStart, CurvatureStartError, FoundStart};
 pub use descent::dp_adam::{DP_ADAM, DpAdamPlan};
 pub use descent::dp_mf::{DP_MF, DP_MF_SAMPLED, DpMfPlan, DpMfSchedule, DpMfSettings};
 pub use descent::dp_sgd::{DP_SGD, DP_SGD_DECAY, DpSgdPlan, DpSgdSchedule};
-pub use descent::dp_zo::{DP_ZO, DpZoPlan, DpZoSchedule};
 pub use descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan, NoisyGdSchedule};
-pub use faithful::{
-    CentredEnd, CentredEpisode, FaithfulOutcome, FaithfulPlan, FaithfulSchedule, FaithfulSettings,
-};
 pub use goldstein::{
     EnvelopePlan, GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE,
     GOLDSTEIN_SAMPLED, GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED, GoldsteinAsks,
-    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep,
+    GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
 };
 pub use jl::{JlBranch, JlFacts, JlPlan, JlShape};
 pub use kl::{
@@ -80,16 +70,12 @@ pub use kl::{
     KlSpiderPlan, KlSpiderSettings, KlSpiderVersion, NormQueries, PROXIMAL_POINT, ProximalFacts,
     ProximalPlan, ProximalReads, ProximalRound, ProximalSchedule, ProximalSettings,
 };
-pub use perturbed::{
-    PerturbedPass, PerturbedPlan, PerturbedSchedule, PerturbedSettings, PerturbedSpider,
-    PerturbedTest,
-};
 pub use recursive::{
     ConvexFacts, GdStage, Outline, PassPlan, RECURSIVE_GD, RECURSIVE_SGD, RecursiveGdPlan,
     RecursiveSgdPlan, SgdStage, StageOutline,
 };
 pub use registry::{
-    AutoReason, Choice, LIBRARY, SOLVERS, auto, auto_in_passes, auto_names, solver,
+    AutoReason, Choice, REMOVED, SOLVERS, auto, auto_in_passes, auto_names, solver,
 };
 pub use sosp::{Estimates, SOSP, SospLevel, SospPlan, SospSettings, SospSpider, Steps};
 pub use spider::boost::{SPIDERBOOST, SpiderBoostPlan, SpiderBoostSchedule};

@@ -2,7 +2,7 @@
 
 use dpopt_oracle::Convexity;
 use dpopt_solver::{
-    Auto, Budget, ExtraFacts, LibraryPlan, Limits, Plan, PlanError, PublicFacts, Solver,
+    Auto, Budget, ExtraFacts, Limits, Plan, PlanError, PublicFacts, RemovedSolver, Solver,
     UnknownSolver, find, names,
 };
 use serde::Serialize;
@@ -11,15 +11,12 @@ use crate::adaptive_batch::ADAPTIVE_BATCH;
 use crate::descent::dp_adam::DP_ADAM;
 use crate::descent::dp_mf::{DP_MF, DP_MF_SAMPLED};
 use crate::descent::dp_sgd::{DP_SGD, DP_SGD_DECAY};
-use crate::descent::dp_zo::DP_ZO;
 use crate::descent::noisy_gd::{NOISY_GD, NOISY_GD_THEORY, NoisyGdPlan};
-use crate::faithful::ADAPTIVE_BATCH_FAITHFUL;
 use crate::goldstein::{
     GOLDSTEIN, GOLDSTEIN_ENVELOPE, GOLDSTEIN_PASS, GOLDSTEIN_RECURSIVE, GOLDSTEIN_SAMPLED,
     GOLDSTEIN_ZO, GOLDSTEIN_ZO_PASS, GOLDSTEIN_ZO_SAMPLED,
 };
 use crate::kl::{ADAPTIVE_GD, KL_SPIDER, PROXIMAL_POINT};
-use crate::perturbed::{PERTURBED, PERTURBED_PASS};
 use crate::recursive::{RECURSIVE_GD, RECURSIVE_SGD};
 use crate::sosp::SOSP;
 use crate::spider::boost::SPIDERBOOST;
@@ -55,21 +52,25 @@ pub static SOLVERS: &[&Solver] = &[
     &GOLDSTEIN_ENVELOPE,
     &GOLDSTEIN_ZO_SAMPLED,
     &GOLDSTEIN_ZO_PASS,
-    &DP_ZO,
     &SOSP,
     &ADAPTIVE_BATCH,
 ];
 
-/// The solvers of this crate that are in the library only. What is asked of each of [`SOLVERS`] is asked of them too: a row of the page, audits, a
-/// recorded stream.
-pub static LIBRARY: &[&LibraryPlan] = &[&ADAPTIVE_BATCH_FAITHFUL, &PERTURBED, &PERTURBED_PASS];
+/// Solvers of version 0.1 that are no longer here.
+pub static REMOVED: &[RemovedSolver] = &[RemovedSolver {
+    name: "dp-zo",
+    instead: "goldstein-zo-sampled, or dp-sgd where the loss has gradients",
+}];
 
 /// The solver of this name.
 ///
 /// # Errors
 /// [`UnknownSolver`].
 pub fn solver(name: &str) -> Result<&'static Solver, UnknownSolver> {
-    find(SOLVERS, name)
+    match REMOVED.iter().find(|removed| removed.name == name) {
+        Some(removed) => Err(UnknownSolver::Removed(*removed)),
+        None => find(SOLVERS, name),
+    }
 }
 
 /// Bounds of at most so many times the least one count as equally good where the cheapest plan is looked for. A choice.

@@ -45,8 +45,8 @@ pub use plan::{Erased, Item, Plan, Value};
 pub use premises::{Covered, Known, Premises, SaddleShape};
 pub use rank::PublicRank;
 pub use registry::{
-    Auto, BoundedValues, ExtraFacts, HessianFacts, LibraryPlan, Limits, Needs, Planner, Solver,
-    TypicalConstants, UnknownSolver, find, names,
+    Auto, BoundedValues, ExtraFacts, HessianFacts, LibraryPlan, Limits, Needs, Planner,
+    RemovedSolver, Solver, TypicalConstants, UnknownSolver, find, names,
 };
 pub use run::{Asked, Certified, Closing, RestsOn, Run, RunError, Walk, in_stock, paid};
 pub use second_order::{SecondOrderTargets, WalkConstants};

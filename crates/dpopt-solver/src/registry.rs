@@ -501,10 +501,19 @@ impl Serialize for Solver {
 /// [`UnknownSolver`].
 pub fn find(solvers: &[&'static Solver], name: &str) -> Result<&'static Solver, UnknownSolver> {
     let found = solvers.iter().copied().find(|solver| solver.name == name);
-    found.ok_or_else(|| UnknownSolver {
+    found.ok_or_else(|| UnknownSolver::NotKnown {
         name: name.to_owned(),
         known: names(solvers),
     })
+}
+
+/// A solver of an earlier version that is no longer here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemovedSolver {
+    /// The name, as in stored models.
+    pub name: &'static str,
+    /// The solvers to take instead.
+    pub instead: &'static str,
 }
 
 /// The names in a list, with commas between them.
@@ -516,10 +525,16 @@ pub fn names(solvers: &[&'static Solver]) -> String {
 
 /// A name is not that of a solver.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no solver is called `{name}`; known: {known}")]
-pub struct UnknownSolver {
-    /// The name.
-    pub name: String,
-    /// The names of the list.
-    pub known: String,
+pub enum UnknownSolver {
+    /// No solver ever had this name.
+    #[error("no solver is called `{name}`; known: {known}")]
+    NotKnown {
+        /// The name.
+        name: String,
+        /// The names of the list.
+        known: String,
+    },
+    /// The solver was removed.
+    #[error("the solver `{}` was removed; use {}", .0.name, .0.instead)]
+    Removed(RemovedSolver),
 }

@@ -12,9 +12,8 @@ use std::ops::ControlFlow;
 
 use dpopt_certify::SecondOrderProblem;
 use dpopt_nonconvex::{
-    Budget, Estimates, ExtraFacts, HessianFacts, Limits, PerturbedPlan, PerturbedSettings,
-    PerturbedTest, Plan, PublicFacts, Release, SOLVERS, Solver, TREE_SPIDER, TreeSettings,
-    TreeSpiderPlan, TreeTarget,
+    Budget, ExtraFacts, HessianFacts, Limits, Plan, PublicFacts, Release, SOLVERS, Solver,
+    TREE_SPIDER, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::Convexity;
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
@@ -63,43 +62,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     if asked(&&&TREE_SPIDER) {
         shortest("wells", &wells, records)?;
         shortest("chain", &chain, records)?;
-    }
-    if only.is_empty() || only.iter().any(|name| name == "perturbed") {
-        perturbed("wells", &wells, records)?;
-        perturbed("chain", &chain, records)?;
-    }
-    Ok(())
-}
-
-/// The baselines that are in the library only.
-fn perturbed<P: SecondOrderProblem>(
-    name: &str,
-    problem: &P,
-    records: u64,
-) -> Result<(), Box<dyn Error>> {
-    let (facts, budget) = (facts(problem, records), budget()?);
-    let rho = problem.constants().hessian_lipschitz;
-    for (what, estimates, test) in [
-        ("perturbed", Estimates::Fresh, PerturbedTest::Movement),
-        (
-            "perturbed, spider",
-            Estimates::Recursive,
-            PerturbedTest::Movement,
-        ),
-        ("perturbed, drift", Estimates::Fresh, PerturbedTest::Drift),
-        (
-            "perturbed, spider, drift",
-            Estimates::Recursive,
-            PerturbedTest::Drift,
-        ),
-    ] {
-        let settings = PerturbedSettings::new(STEPS.0)
-            .with_estimates(estimates)
-            .with_test(test);
-        match PerturbedPlan::new(&facts, rho, &budget, settings) {
-            Ok(plan) => print(what, name, &plan, &measure(&plan, problem, records)?),
-            Err(error) => println!("| {what} | {name} | not run: {error} | | | | | |"),
-        }
     }
     Ok(())
 }

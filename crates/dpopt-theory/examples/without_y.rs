@@ -17,9 +17,8 @@ use dpopt_minimax::{
     RgdaAnytimeSettings, RgdaPassPlan, RgdaPassSettings, SaddleFacts, SaddleLimits,
 };
 use dpopt_nonconvex::{
-    AdaptiveBatchPlan, AdaptiveBatchSettings, BoundSense, Budget, Estimates, HessianFacts, Outcome,
-    PerturbedPlan, PerturbedSettings, Plan, PlanError, PublicFacts, Release, SospPlan,
-    SospSettings,
+    AdaptiveBatchPlan, AdaptiveBatchSettings, BoundSense, Budget, HessianFacts, Outcome, Plan,
+    PlanError, PublicFacts, Release, SospPlan, SospSettings,
 };
 use dpopt_oracle::{Constants, Convexity, Loss as _, SaddleConstants};
 use dpopt_privacy::{Adjacency, Delta, Epsilon, PrefixKind};
@@ -195,9 +194,7 @@ impl<P: SecondOrderProblem + Clone + Sync> Saddle<P> {
     fn rows(&self, records: u64) -> Result<(), Box<dyn Error>> {
         let (facts, alone) = (self.facts(records), self.without_y(records));
         let (hessian, budget) = (HessianFacts::of(&self.known), budget()?);
-        let rho = self.known.hessian_lipschitz;
         let watched = PerturbSettings::new(STEPS);
-        let perturbed = PerturbedSettings::new(STEPS).with_estimates(Estimates::Recursive);
         let pass = |kind, share: Option<f64>| {
             let settings = RgdaPassSettings::new(kind);
             let settings = share.map_or(settings, |share| settings.certified_on(share));
@@ -210,11 +207,6 @@ impl<P: SecondOrderProblem + Clone + Sync> Saddle<P> {
                 "perturb-and-watch, d2 = 0",
                 false,
                 boxed(PerturbAndWatchPlan::new(&alone, &budget, watched)),
-            ),
-            (
-                "perturbed, spider",
-                false,
-                boxed(PerturbedPlan::new(&facts, rho, &budget, perturbed)),
             ),
             (
                 "rgda-anytime, d2 = 0",
@@ -245,16 +237,6 @@ impl<P: SecondOrderProblem + Clone + Sync> Saddle<P> {
                 "rgda-chain, d2 = 0, certified",
                 true,
                 pass(PassEstimate::Chain, Some(0.3)),
-            ),
-            (
-                "perturbed, spider, one pass",
-                true,
-                boxed(PerturbedPlan::new(
-                    &facts,
-                    rho,
-                    &budget,
-                    perturbed.in_one_pass(),
-                )),
             ),
             (
                 "adaptive-batch",

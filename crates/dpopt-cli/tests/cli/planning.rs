@@ -127,7 +127,7 @@ fn what_a_dry_run_refuses() {
         (format!("{train} --holdout 0.001 --evaluate"), ["--holdout", "0 of 400"]),
         (format!("{train} --solver noisy-gd --max-passes 0.5"), ["--max-passes", "dp-sgd"]),
         (format!("{train} --max-passes 0"), ["--max-passes", "positive"]),
-        (format!("{train} --solver dp-zo --max-passes 3"), ["--max-passes", "values"]),
+        (format!("{train} --solver goldstein-zo --goldstein-radius 1 --max-passes 3"), ["--max-passes", "values"]),
         ("plan dp-sgd --records 9 --epsilon 1 --delta 1e-6".to_owned(), ["--dim", "not"]),
         (
             "plan dp-sgd --records 9 --epsilon 1 --delta 1e-6 --schema s.toml --dim 3".to_owned(),

@@ -6,9 +6,8 @@
 use dpopt_linalg::Domain;
 use dpopt_minimax::{
     Allowance, Budget, CertifyError, GdaPlan, NoObserver, PassEstimate, Plan, PlanError,
-    PrivateDiffPlan, PrivateDiffSchedule, RgdaAnytimePlan, RgdaAnytimeSettings, RgdaPassPlan,
-    RgdaPassSchedule, RgdaPassSettings, RgdaPlan, Run, RunError, SaddleFacts, SaddleLimits,
-    ScoredCertificatePlan, SpiderGdaPlan,
+    RgdaAnytimePlan, RgdaAnytimeSettings, RgdaPassPlan, RgdaPassSchedule, RgdaPassSettings,
+    RgdaPlan, Run, RunError, SaddleFacts, SaddleLimits, ScoredCertificatePlan, SpiderGdaPlan,
 };
 use dpopt_oracle::{
     AucSaddle, BlockClips, BlocksError, CellShares, Counts, EqualOpportunity, GroupDro, Joint,
@@ -92,7 +91,6 @@ fn all_plans(facts: &SaddleFacts) -> Vec<PlanError> {
         RgdaAnytimePlan::new(facts, &budget, RgdaAnytimeSettings::new(1000)).unwrap_err(),
         RgdaPassPlan::new(facts, &budget, pass, &limits).unwrap_err(),
         GdaPlan::new(facts, &budget, &limits).unwrap_err(),
-        PrivateDiffPlan::new(facts, &budget, &limits).unwrap_err(),
     ]
 }
 
@@ -480,24 +478,6 @@ fn runs_that_are_none() {
     ) || matches!(error, RunError::Blocks { .. });
     assert!(typed, "{error}");
     // K = 0 where there is a y.
-    let whole = PrivateDiffPlan::new(&facts(), &budget, &limits).unwrap();
-    let frozen = PrivateDiffSchedule {
-        inner: 0,
-        ..*whole.schedule()
-    };
-    let frozen = PrivateDiffPlan::by_hand(&facts(), &budget, frozen);
-    let error = refused(&frozen, honest(), whole.schedule().scale, &origin);
-    assert!(
-        matches!(
-            error,
-            RunError::Schedule {
-                solver: "privatediff",
-                value: 0.0,
-                ..
-            }
-        ),
-        "{error}"
-    );
     let frozen = RgdaPassSchedule {
         estimate: PassEstimate::Chain,
         scale: 1.0,
@@ -524,13 +504,4 @@ fn runs_that_are_none() {
         "{error}"
     );
     assert!(error.to_string().contains("steps of y"), "{error}");
-    // Without y that is what it has to be.
-    let alone = with(|f| f.domain = Domain::Everywhere { dim: 0 });
-    assert_eq!(
-        PrivateDiffPlan::new(&alone, &budget, &limits)
-            .unwrap()
-            .schedule()
-            .inner,
-        0
-    );
 }

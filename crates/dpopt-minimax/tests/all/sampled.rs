@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::Domain;
 use dpopt_minimax::{
-    Allowance, Budget, GDA, PRIVATEDIFF, Plan, PlanError, PrivateDiffPlan, Release, ReleaseKind,
-    RgdaPlan, Run, SGDA, SaddleFacts, SaddleLimits, SgdaPlan, SharesPlan, Stop,
+    Allowance, Budget, GDA, Plan, PlanError, Release, ReleaseKind, RgdaPlan, Run, SGDA,
+    SaddleFacts, SaddleLimits, SgdaPlan, SharesPlan, Stop,
 };
 use dpopt_oracle::{Joint, PrivateData, PrivateMean, SaddleConstants, SaddleLoss};
 use dpopt_privacy::accounting::AccountingError;
@@ -95,7 +95,7 @@ fn an_allowance_refuses_what_is_not_gaussian() {
     let spent = allowance.less(&Spend::Fixed(Event::gaussian(z))).unwrap();
     assert!(spent.gaussian().is_err());
     let facts = unit(20_000, Adjacency::ReplaceOne);
-    for solver in [&GDA, &SGDA, &PRIVATEDIFF] {
+    for solver in [&GDA, &SGDA] {
         assert!(solver.plan_within(&facts, &spent, &limits()).is_err());
     }
 }
@@ -106,7 +106,7 @@ fn an_allowance_refuses_what_is_not_gaussian() {
 fn spends_do_not_depend_on_facts_that_shares_change() {
     let shares = SharesPlan::new(&budget()).unwrap();
     let allowance = Allowance::all(&budget()).less(&shares.spend()).unwrap();
-    for solver in [&GDA, &SGDA, &PRIVATEDIFF] {
+    for solver in [&GDA, &SGDA] {
         let mut facts = unit(20_000, Adjacency::ReplaceOne);
         facts.whole = false;
         facts.mean.value_gap = f64::INFINITY;
@@ -122,32 +122,6 @@ fn spends_do_not_depend_on_facts_that_shares_change() {
         let shown = |plan: &dyn Plan| format!("{:?}", plan.items());
         assert_ne!(shown(&*first), shown(&*other), "{solver}");
     }
-}
-
-/// T steps of x, K of y for each, thirds of mu^2, and an anchor every ceil(sqrt T).
-#[test]
-fn privatediff_by_hand() {
-    let facts = unit(100_000, Adjacency::ReplaceOne);
-    let plan = PrivateDiffPlan::new(&facts, &budget(), &limits()).unwrap();
-    let of = plan.schedule();
-    let mu = budget().mu().unwrap().get();
-    let (t, anchors) = (of.steps as f64, (of.steps as f64 / of.period as f64).ceil());
-    assert_eq!(of.inner, 1);
-    assert_eq!(of.period as f64, t.sqrt().ceil());
-    let third = |count: f64, z: NoiseMultiplier| 3.0 * count / z.get().powi(2) / (mu * mu) - 1.0;
-    for off in [
-        third(anchors, of.anchor),
-        third(t - anchors, of.variation),
-        third(t, of.fresh),
-    ] {
-        assert!(off.abs() < 1e-12);
-    }
-    // s = 1/4, C = sqrt(17)/4, w = 1: e = sqrt(5) 4 tau sqrt(3 T), and 4 L_Phi F0 = 8.
-    let tau = 2.0 * (17f64 / 16.0).sqrt() / (1e5 * mu);
-    let best = (8f64 / (3.0 * 5.0 * 16.0)).sqrt() / tau;
-    assert!((t - best).abs() <= 1.0, "{t} {best}");
-    let spent = epsilon(plan.spend().event(), Adjacency::ReplaceOne);
-    assert!(spent <= 1.0 + 1e-6 && spent > 0.999, "{spent}");
 }
 
 /// Fewer gradients, a target near that on all records, and a composition that the budget pays for, under each relation.

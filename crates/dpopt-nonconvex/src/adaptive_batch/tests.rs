@@ -1,6 +1,5 @@
 //! Plans against the tables of their page, and at the ends of what can be planned.
 
-use dpopt_oracle::Batch;
 use dpopt_privacy::{
     Adjacency, Delta, Epsilon, ErrorMeasure, Event, NoiseMultiplier, Participation, PrefixKind,
     PrefixNoise, Spend,
@@ -273,26 +272,6 @@ fn bounds_are_monotone() {
     }
 }
 
-/// Each record is in one batch: one Gaussian of all of mu.
-#[test]
-fn a_run_costs_what_one_release_does() {
-    let plan = plan(10, 60_000, settings(WalkConstants::Typical)).unwrap();
-    let mu = plan.budget().mu().unwrap().get();
-    let z = NoiseMultiplier::new(1.0 / mu).unwrap();
-    let events = vec![Event::gaussian(z)];
-    assert_eq!(
-        plan.spend(),
-        Spend::Fixed(Event::ParallelComposed { events })
-    );
-    assert_eq!(plan.unread(), 60_000);
-    let of = plan.schedule();
-    let b = of.anchor_batch as f64;
-    assert_eq!(of.variation, Batch::PerLength(b));
-    // A record's part in an anchor, L0/b, is that in a variation, L1/rate.
-    let share = of.estimate(plan.facts()).unwrap().period.share.get();
-    assert!((share * b - 1.0).abs() < 1e-9 && share * b >= 1.0);
-}
-
 #[test]
 fn what_can_not_be_planned_is_refused_with_the_numbers() {
     let rigorous = settings(WalkConstants::Rigorous);
@@ -320,53 +299,6 @@ fn what_can_not_be_planned_is_refused_with_the_numbers() {
     };
     assert_eq!(gradient, 0.05);
     assert!(needed > 100_000_000 && (reachable.gradient - 0.439).abs() < 0.01);
-    let add_remove = PublicFacts {
-        adjacency: Adjacency::AddRemove,
-        ..facts(10, 500_000)
-    };
-    let refused = AdaptiveBatchPlan::new(&add_remove, &HESSIAN, &budget(), rigorous);
-    assert!(
-        matches!(refused, Err(PlanError::NeedsPositions { records: 500_000, slices, .. }) if slices > 50)
-    );
-    let every = SecondOrderTargets {
-        gradient: 1.0,
-        curvature: 0.5,
-    };
-    assert!(matches!(
-        plan(10, 500_000, rigorous.with_targets(every)),
-        Err(PlanError::EveryPointMeets { .. })
-    ));
-    // A gradient that a start this low is known to satisfy: sqrt(2 L1 F0) = 0.4.
-    let low = PublicFacts {
-        initial_gap: 0.08,
-        ..facts(10, 50_000_000)
-    };
-    for (gradient, refused) in [(0.41, true), (0.39, false)] {
-        let targets = SecondOrderTargets {
-            gradient,
-            curvature: 0.9,
-        };
-        let settings = rigorous.with_targets(targets);
-        let plan = AdaptiveBatchPlan::new(&low, &HESSIAN, &budget(), settings);
-        let meets = matches!(&plan, Err(PlanError::EveryPointMeets { limit, .. })
-            if (limit - 0.4).abs() < 1e-12);
-        assert_eq!(meets, refused, "{plan:?}");
-    }
-    let few = AdaptiveBatchSettings::new(10).with_constants(WalkConstants::Rigorous);
-    assert!(matches!(
-        plan(10, 500_000, few),
-        Err(PlanError::TooFewSteps { most: 10, .. })
-    ));
-    for failure in [0.0, 1.0, f64::NAN] {
-        let settings = rigorous.with_failure(failure);
-        assert!(matches!(
-            plan(10, 500_000, settings),
-            Err(PlanError::BadFact {
-                name: "failure",
-                ..
-            })
-        ));
-    }
     assert!(matches!(
         plan(
             2_000,

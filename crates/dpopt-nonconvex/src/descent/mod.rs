@@ -3,7 +3,6 @@
 pub(crate) mod dp_adam;
 pub(crate) mod dp_mf;
 pub(crate) mod dp_sgd;
-pub(crate) mod dp_zo;
 mod horizon;
 pub(crate) mod noisy_gd;
 

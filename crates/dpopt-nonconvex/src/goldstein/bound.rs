@@ -15,9 +15,6 @@ pub(super) struct Aim {
     pub(super) gap: f64,
     /// rho = r - a: what of the radius a block may spread over.
     pub(super) spread: f64,
-    /// What stands before G1/sqrt M: 1 where a block starts at rest, 2 where it does not, 2 sqrt 2 for steps by
-    /// AdaGrad-norm.
-    pub(super) regret: f64,
 }
 
 /// What an estimate is worth, in units of a gradient.
@@ -118,7 +115,7 @@ impl Aim {
             return f64::INFINITY;
         }
         let progress = self.gap / (self.cap(block) * steps as f64);
-        let noise = (self.regret * quality.size + quality.error) / (block as f64).sqrt();
+        let noise = (quality.size + quality.error) / (block as f64).sqrt();
         progress + noise + 2.0 * quality.bias
     }
 
@@ -140,7 +137,7 @@ impl Aim {
         // The least over real numbers is at (k rho T/F0')^(2/3), and is flat: a fifth around it holds the best whole one, up to
         // what whole numbers of blocks lose. Where there are few blocks that is much, so that the longest of each number is tried too.
         let rough = quality(most);
-        let k = self.regret * rough.size + rough.error;
+        let k = rough.size + rough.error;
         let ideal = (k * self.spread * most as f64 / self.gap).powf(2.0 / 3.0);
         let clamp = |len: f64| (len as u64).clamp(2, most);
         let (low, high) = match most {

@@ -1,6 +1,6 @@
 //! Plans on averaged losses: their facts, what they gain, and refusals.
 
-use dpopt_oracle::{Convexity, Glm};
+use dpopt_oracle::Convexity;
 use dpopt_privacy::{Delta, Epsilon};
 use dpopt_solver::{
     BoundSense, BoundedQuantity, Budget, Limits, Plan as _, PlanError, PublicFacts, RunError,
@@ -123,24 +123,7 @@ fn bases_are_solvers_with_a_bound_on_these_records() {
 }
 
 #[test]
-fn radii_out_of_range_and_too_few_records_are_refused_with_the_numbers() {
-    let own = facts(100_000, 10);
-    for radius in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-320] {
-        let refused = planned(&own, radius, 10_000).unwrap_err();
-        let name = "goldstein_radius";
-        let same = matches!(refused, PlanError::BadFact { name: found, .. } if found == name);
-        assert!(same, "{radius}: {refused}");
-    }
-    let lipschitz = Glm::Absolute.constants(f64::INFINITY).lipschitz;
-    let endless = PublicFacts { lipschitz, ..own };
-    let refused = planned(&endless, RADIUS, 10_000).unwrap_err();
-    assert!(matches!(
-        refused,
-        PlanError::BadFact {
-            name: "lipschitz",
-            ..
-        }
-    ));
+fn too_few_records_are_refused_with_the_numbers() {
     let few = facts(100, 10);
     let refused = planned(&few, RADIUS, 10_000).unwrap_err();
     let PlanError::VacuousGoldstein {

@@ -27,10 +27,7 @@ use dpopt_solver::{
 pub use envelope::{EnvelopePlan, GOLDSTEIN_ENVELOPE};
 pub use plan::GoldsteinPlan;
 use plan::{ALL, PASS, RECURSIVE, SAMPLED, VALUES, VALUES_PASS, VALUES_SAMPLED};
-pub use schedule::{
-    GoldsteinAsks, GoldsteinOutput, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep,
-};
+pub use schedule::{GoldsteinAsks, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings};
 
 /// Goldstein-stationary points on all records.
 pub static GOLDSTEIN: Solver = Solver {

@@ -9,10 +9,7 @@ use dpopt_solver::{Access, Budget, NoObserver, Plan, PlanError, PublicFacts, Run
 
 use super::periods::{Charged, Periodic, Reads, Shape, smoothing_constant};
 use super::tests::{RADIUS, budget, close, facts};
-use super::{
-    GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep,
-};
+use super::{GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings};
 
 const MU: f64 = 0.236704380663436;
 
@@ -486,19 +483,8 @@ fn walks_in_periods_are_refused_with_the_numbers() {
         GoldsteinPlan::recursive(&facts(records, 10), &budget(), &settings, u64::MAX).is_ok()
     };
     assert!(at(needed) && !at(needed - 1), "{needed}");
-    // Other steps have no theorem: fresh estimates. Other outputs have no bound.
-    let other = GoldsteinSettings {
-        step: GoldsteinStep::AdaGradNorm,
-        ..settings
-    };
     let many = facts(10_000_000, 2);
     let plan = |settings| GoldsteinPlan::single_pass(&many, &budget(), settings).unwrap();
-    assert!(plan(&other).schedule().period.is_none());
-    let last = GoldsteinSettings {
-        output: GoldsteinOutput::Last,
-        ..settings
-    };
-    assert!(plan(&last).bound().is_none());
     // A plan by hand that can't be walked is refused there.
     let good = plan(&settings);
     let bad = |change: fn(&mut GoldsteinSchedule)| {

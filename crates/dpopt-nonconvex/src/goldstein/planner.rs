@@ -11,9 +11,7 @@ use dpopt_solver::{
 
 use super::bound::{Aim, Block, Quality, Reading};
 use super::plan::{GoldsteinPlan, name_of};
-use super::schedule::{
-    GoldsteinAsks, GoldsteinOutput, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep,
-};
+use super::schedule::{GoldsteinAsks, GoldsteinSchedule, GoldsteinSettings};
 use super::slopes::{Known, Reads, Search, Slopes, steepest_mean};
 
 /// The least a/r.
@@ -110,11 +108,7 @@ impl<'a> Task<'a> {
             settings,
             known,
             mu: budget.mu()?.get(),
-            aim: Aim {
-                gap,
-                spread,
-                regret: settings.step.regret(),
-            },
+            aim: Aim { gap, spread },
         })
     }
 
@@ -261,28 +255,20 @@ impl<'a> Task<'a> {
             return Err(self.vacuous(solver, bound, needed()));
         };
         let cap = self.aim.cap(block.len);
-        let planned = cap / (block.quality.size * (block.len as f64).sqrt());
         let schedule = GoldsteinSchedule {
             steps: block.steps,
             block: block.len,
             cap,
-            step_size: match self.settings.step {
-                GoldsteinStep::Planned => planned,
-                GoldsteinStep::WithoutReset => 2.0 * planned,
-                GoldsteinStep::AdaGradNorm => std::f64::consts::SQRT_2 * cap,
-            },
+            step_size: cap / (block.quality.size * (block.len as f64).sqrt()),
             smoothing: self.settings.smoothing(),
-            step: self.settings.step,
             batch,
             directions: slopes.and_then(|slopes| NonZeroUsize::new(slopes.directions)),
             period: None,
             clip: slopes.map_or(self.facts.lipschitz, |slopes| slopes.clip),
             noise_multiplier: multiplier(block.steps)?,
-            output: self.settings.output,
         };
         let plan = GoldsteinPlan::by_hand(&self.facts, self.budget, self.settings, schedule);
-        let stated = self.stated(&block, batch, slopes);
-        Ok(plan.stating(stated))
+        Ok(plan.stating(Some(block.bound)))
     }
 
     /// The refusal of a bound that says nothing.
@@ -301,23 +287,6 @@ impl<'a> Task<'a> {
             needed,
             dim: self.facts.dim,
             mu: self.mu,
-        }
-    }
-
-    /// The bound for the point that is returned.
-    fn stated(&self, block: &Block, batch: Batch, slopes: Option<Slopes>) -> Option<f64> {
-        match (self.settings.output, batch) {
-            (GoldsteinOutput::UniformBlock, _) => Some(block.bound),
-            // The error of directions is no Gaussian vector.
-            _ if slopes.is_some() => None,
-            // What noise the least of K means of releases may hide: at most that of the largest of K Gaussian vectors.
-            (GoldsteinOutput::SmallestReleasedBlock, Batch::All) => {
-                let blocks = (block.steps / block.len) as f64;
-                let hidden = (2.0 * blocks.ln() / self.facts.dim as f64).sqrt();
-                let more = block.quality.error * hidden / (block.len as f64).sqrt();
-                Some(block.bound + more).filter(|bound| *bound < self.facts.trivial_bound())
-            }
-            _ => None,
         }
     }
 }

@@ -10,8 +10,7 @@ use super::periods::{Best, Charged, Periodic, Reads, smoothing_constant};
 use super::plan::{GoldsteinPlan, PASS, RECURSIVE, name_of};
 use super::planner::{Task, least_that_fits};
 use super::schedule::{
-    GoldsteinAsks, GoldsteinOutput, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings,
-    GoldsteinStep, MOST_NUMBERS,
+    GoldsteinAsks, GoldsteinPeriod, GoldsteinSchedule, GoldsteinSettings, MOST_NUMBERS,
 };
 
 impl Task<'_> {
@@ -76,7 +75,6 @@ impl Task<'_> {
             cap,
             step_size: planned,
             smoothing: shape.smoothing,
-            step: GoldsteinStep::Planned,
             batch: anchor,
             directions: None,
             period: Some(GoldsteinPeriod {
@@ -91,14 +89,9 @@ impl Task<'_> {
             }),
             clip: lipschitz * periodic.anchor_clip().0,
             noise_multiplier: NoiseMultiplier::new(best.worth.anchor_multiplier)?,
-            output: self.settings.output,
         };
         let plan = GoldsteinPlan::by_hand(&self.facts, self.budget, self.settings, schedule);
-        let stated = match self.settings.output {
-            GoldsteinOutput::UniformBlock => Some(best.worth.bound),
-            _ => None,
-        };
-        Ok(plan.stating(stated))
+        Ok(plan.stating(Some(best.worth.bound)))
     }
 
     /// The plan of `best`, or a refusal.
@@ -136,15 +129,11 @@ impl Task<'_> {
         (asked.is_some() || better).then(|| self.planned(PASS, &periodic, best, || None))
     }
 
-    /// Theorem 3 is about gradients and planned steps, and one frame has to fit.
+    /// Theorem 3 is about gradients, and one frame has to fit.
     fn fits_periods(&self, solver: &'static str) -> Result<(), PlanError> {
-        let (step, dim) = (self.settings.step, self.facts.dim);
-        let what = match (step, self.settings.asks) {
-            (GoldsteinStep::Planned, GoldsteinAsks::Gradients) => None,
-            (GoldsteinStep::Planned, _) => Some("slopes along shared directions".to_owned()),
-            (step, _) => Some(format!("the step `{step}`")),
-        };
-        if let Some(what) = what {
+        let dim = self.facts.dim;
+        if self.settings.asks != GoldsteinAsks::Gradients {
+            let what = "slopes along shared directions".to_owned();
             return Err(PlanError::NoPeriods { solver, what });
         }
         if (dim as u128).pow(2) > u128::from(MOST_NUMBERS) {
@@ -180,7 +169,7 @@ impl Task<'_> {
 impl GoldsteinPlan {
     /// The plan with the least bound in one pass, for the population that the records were drawn from: each step reads unread
     /// records. Estimates are fresh at every step, or in periods where that is better: see [`GoldsteinPlan::recursive`].
-    /// (Periods need gradients, a Lipschitz constant, and [`GoldsteinStep::Planned`].)
+    /// (Periods need gradients and a Lipschitz constant.)
     ///
     /// # Errors
     /// As [`GoldsteinPlan::new`]; [`PlanError::NeedsPositions`] under add-remove; [`PlanError::NoPeriods`] where periods were asked for and

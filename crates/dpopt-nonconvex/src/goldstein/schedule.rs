@@ -8,7 +8,7 @@ use dpopt_oracle::{
     SmoothedFields, Smoothing, share_of,
 };
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Participation, PrefixKind, UnitError};
-use dpopt_solver::{BoundedValues, OutputRule, PublicFacts, RunError};
+use dpopt_solver::{BoundedValues, PublicFacts, RunError};
 
 /// a/r. The gradient is asked for at z + u, and a mean of those is one of F at radius r whatever a is, so that a costs L a
 /// in the gap and nothing else; but it may not be 0.
@@ -23,10 +23,6 @@ pub struct GoldsteinSettings {
     pub smoothing_share: f64,
     /// Sigma: steps of a period, 1 for fresh estimates at each; none: planned, where there may be periods.
     pub period: Option<NonZeroU64>,
-    /// How displacements are learnt.
-    pub step: GoldsteinStep,
-    /// What is returned.
-    pub output: GoldsteinOutput,
     /// What is asked of the records.
     pub asks: GoldsteinAsks,
     /// What is known of a loss without a Lipschitz constant; none for one that has one. The statement is then about the smoothed
@@ -48,38 +44,14 @@ pub enum GoldsteinAsks {
     },
 }
 
-/// What a walk in blocks returns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GoldsteinOutput {
-    /// The mean of the points of a uniform block: the theorem's.
-    UniformBlock,
-    /// That of the block whose releases have the shortest mean; a bound on all records only.
-    SmallestReleasedBlock,
-    /// The last point, without a bound.
-    Last,
-}
-
-impl GoldsteinOutput {
-    pub(super) fn rule(self) -> OutputRule {
-        match self {
-            GoldsteinOutput::UniformBlock => OutputRule::UniformBlock,
-            GoldsteinOutput::SmallestReleasedBlock => OutputRule::SmallestReleasedBlock,
-            GoldsteinOutput::Last => OutputRule::Last,
-        }
-    }
-}
-
 impl GoldsteinSettings {
-    /// Blocks that start at rest, planned steps, a uniform block, a = r/1000.
+    /// a = r/1000.
     #[must_use]
     pub fn at_radius(radius: f64) -> Self {
         Self {
             radius,
             smoothing_share: SMOOTHING,
             period: None,
-            step: GoldsteinStep::Planned,
-            output: GoldsteinOutput::UniformBlock,
             asks: GoldsteinAsks::Gradients,
             bounded: None,
         }
@@ -102,38 +74,6 @@ impl GoldsteinSettings {
     }
 }
 
-/// How the displacement Delta follows the estimates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum GoldsteinStep {
-    /// eta = D/(G1 sqrt M), from Delta = 0 in each block: the least bound.
-    Planned,
-    /// eta = 2 D/(G1 sqrt M), on from the Delta of the block before: 2 G1 in the bound for G1.
-    WithoutReset,
-    /// eta = sqrt(2) D/sqrt(sum of the squared lengths of the block's estimates), from Delta = 0: 2 sqrt(2) G1 for G1.
-    AdaGradNorm,
-}
-
-impl GoldsteinStep {
-    pub(super) fn regret(self) -> f64 {
-        match self {
-            GoldsteinStep::Planned => 1.0,
-            GoldsteinStep::WithoutReset => 2.0,
-            GoldsteinStep::AdaGradNorm => 2.0 * std::f64::consts::SQRT_2,
-        }
-    }
-}
-
-impl std::fmt::Display for GoldsteinStep {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            GoldsteinStep::Planned => "planned",
-            GoldsteinStep::WithoutReset => "without-reset",
-            GoldsteinStep::AdaGradNorm => "adagrad-norm",
-        })
-    }
-}
-
 /// What a [`GoldsteinPlan`](super::GoldsteinPlan) does.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GoldsteinSchedule {
@@ -143,12 +83,10 @@ pub struct GoldsteinSchedule {
     pub block: u64,
     /// D: the longest displacement.
     pub cap: f64,
-    /// eta; with [`GoldsteinStep::AdaGradNorm`] what stands before one over the root of the sum.
+    /// eta = D/(G1 sqrt M), from Delta = 0 in each block.
     pub step_size: f64,
     /// a: radius of the ball that u is drawn from; with slopes half of the way that each is taken over.
     pub smoothing: f64,
-    /// How displacements are learnt.
-    pub step: GoldsteinStep,
     /// Which records a step reads; with periods, their first one.
     pub batch: Batch,
     /// m: slopes along so many shared directions, and no gradients; none: gradients.
@@ -159,8 +97,6 @@ pub struct GoldsteinSchedule {
     pub clip: f64,
     /// Noise multiplier of each release; with periods, of their first one.
     pub noise_multiplier: NoiseMultiplier,
-    /// What is returned.
-    pub output: GoldsteinOutput,
 }
 
 /// Steps of which the first asks for the gradient of the smoothed loss, and the others for its change since the step
@@ -331,15 +267,6 @@ impl GoldsteinSchedule {
         match self.directions {
             Some(directions) => (0.0, 2.0 * directions.get() as f64 * steps * read),
             None => (steps * read, 0.0),
-        }
-    }
-
-    /// eta, after estimates whose squared lengths add up to `squares` times the square of `unit` in this block.
-    pub(super) fn step_size(&self, unit: f64, squares: f64) -> f64 {
-        match self.step {
-            GoldsteinStep::AdaGradNorm if squares > 0.0 => self.step_size / squares.sqrt() / unit,
-            GoldsteinStep::AdaGradNorm => 0.0,
-            _ => self.step_size,
         }
     }
 }

@@ -266,7 +266,7 @@ impl Search<'_> {
         let batch = self.batch(slopes);
         let steps = self.most(slopes, batch).max(1);
         let quality = self.quality(slopes, batch, steps);
-        let k = self.aim.regret * quality.size + quality.error;
+        let k = quality.size + quality.error;
         let cube = self.aim.gap * k * k / (self.aim.spread * steps as f64);
         1.5 * cube.cbrt() + 2.0 * quality.bias
     }

@@ -7,7 +7,7 @@ use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_solver::{Budget, Plan, PlanError, PublicFacts, RunError};
 
 use super::bound::{Aim, Quality, Reading};
-use super::{GoldsteinOutput, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep};
+use super::{GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings};
 
 pub(super) const RADIUS: f64 = 0.2;
 
@@ -125,7 +125,6 @@ fn bounds_of_samples_and_of_slices_are_those_of_the_theorem() {
     let aim = Aim {
         gap: 1.0002,
         spread: 0.1998,
-        regret: 1.0,
     };
     // 10,000 records in 10 dimensions, rate 0.01, multiplier 2.5: N = 0.158113883008.
     let poisson = Quality::of_gradients(&facts(10_000, 10), &Reading::sample(1e4, 0.01, 2.5));
@@ -195,7 +194,6 @@ fn the_search_finds_the_best_block() {
     let aim = Aim {
         gap: 1.0002,
         spread: 0.1998,
-        regret: 1.0,
     };
     // From blocks of a few steps to one of the whole run, and what lies between one block and two.
     for most in [2, 3, 10, 97, 1_000, 3_000, 10_000] {
@@ -270,35 +268,6 @@ fn refusals_name_what_would_do() {
     assert_eq!(trivial, 1.0);
     assert!(plan(&facts(needed, 10)).is_ok());
     assert!(plan(&facts(needed - 1, 10)).is_err());
-    // Steps are what is missing here, and no number of records makes up for them.
-    let few = GoldsteinPlan::new(&facts(1_000, 10), &budget(), &settings, 3);
-    assert!(matches!(
-        few,
-        Err(PlanError::VacuousGoldstein { needed: None, .. })
-    ));
-    let pass = |adjacency| {
-        let facts = PublicFacts {
-            adjacency,
-            ..facts(100_000, 10)
-        };
-        GoldsteinPlan::single_pass(&facts, &budget(), &settings)
-    };
-    assert!(pass(Adjacency::ReplaceOne).is_ok());
-    assert!(matches!(
-        pass(Adjacency::AddRemove),
-        Err(PlanError::NeedsPositions { slices, .. }) if slices > 1_000
-    ));
-    for radius in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let settings = GoldsteinSettings::at_radius(radius);
-        let refused = GoldsteinPlan::new(&facts(1_000, 10), &budget(), &settings, 100);
-        assert!(matches!(
-            refused,
-            Err(PlanError::BadFact {
-                name: "goldstein_radius",
-                ..
-            })
-        ));
-    }
     for share in [0.0, 1e-20, 1.0, f64::NAN] {
         let settings = GoldsteinSettings {
             smoothing_share: share,
@@ -321,44 +290,10 @@ fn a_radius_out_of_reach_is_said_to_be() {
 }
 
 #[test]
-fn other_steps_and_outputs_have_their_own_bounds() {
-    let bound = |step, output| {
-        let settings = GoldsteinSettings {
-            step,
-            output,
-            ..GoldsteinSettings::at_radius(RADIUS)
-        };
-        let plan = GoldsteinPlan::new(&facts(1_000, 10), &budget(), &settings, u64::MAX);
-        plan.unwrap().bound().map(|bound| bound.value)
-    };
-    let planned = bound(GoldsteinStep::Planned, GoldsteinOutput::UniformBlock).unwrap();
-    let drifting = bound(GoldsteinStep::WithoutReset, GoldsteinOutput::UniformBlock).unwrap();
-    let adagrad = bound(GoldsteinStep::AdaGradNorm, GoldsteinOutput::UniformBlock).unwrap();
-    assert!(planned < drifting && drifting < adagrad);
-    // 1.5 (.. k^2 ..)^(1/3) with k = sqrt 2 + 1, 2 sqrt 2 + 1 and 5.
-    let ratio = |k: f64| (k / (2f64.sqrt() + 1.0)).powf(2.0 / 3.0);
-    close(
-        drifting / planned,
-        ratio(8f64.sqrt() + 1.0),
-        0.02,
-        "without reset",
-    );
-    close(adagrad / planned, ratio(5.0), 0.02, "adagrad-norm");
-    let least = bound(
-        GoldsteinStep::Planned,
-        GoldsteinOutput::SmallestReleasedBlock,
-    )
-    .unwrap();
-    close(least, 0.501151166697, 1e-6, "least block");
-    assert_eq!(bound(GoldsteinStep::Planned, GoldsteinOutput::Last), None);
-}
-
-#[test]
 fn units_far_from_one_change_nothing() {
     let aim = Aim {
         gap: 1.0002,
         spread: 0.1998,
-        regret: 1.0,
     };
     for unit in [1e-163, 1e155] {
         let far = PublicFacts {
@@ -382,29 +317,12 @@ fn units_far_from_one_change_nothing() {
 
 #[test]
 fn steps_are_those_of_their_rule_and_a_bad_schedule_is_refused() {
-    let plan = |step| {
-        let settings = GoldsteinSettings {
-            step,
-            ..GoldsteinSettings::at_radius(RADIUS)
-        };
-        GoldsteinPlan::new(&facts(1_000, 10), &budget(), &settings, u64::MAX).unwrap()
-    };
-    let planned = |plan: &GoldsteinPlan| {
-        let GoldsteinSchedule { cap, block, .. } = *plan.schedule();
-        let size = plan.noise_std().hypot(1.0 / 10f64.sqrt()) * 10f64.sqrt();
-        cap / (size * (block as f64).sqrt())
-    };
-    let drifting = plan(GoldsteinStep::WithoutReset);
-    close(
-        drifting.schedule().step_size,
-        2.0 * planned(&drifting),
-        1e-9,
-        "eta",
-    );
-    let adagrad = plan(GoldsteinStep::AdaGradNorm);
-    let step = 2f64.sqrt() * adagrad.schedule().cap;
-    close(adagrad.schedule().step_size, step, 1e-12, "c D");
-    let good = plan(GoldsteinStep::Planned);
+    let settings = GoldsteinSettings::at_radius(RADIUS);
+    let good = GoldsteinPlan::new(&facts(1_000, 10), &budget(), &settings, u64::MAX).unwrap();
+    let GoldsteinSchedule { cap, block, .. } = *good.schedule();
+    let size = good.noise_std().hypot(1.0 / 10f64.sqrt()) * 10f64.sqrt();
+    let step = cap / (size * (block as f64).sqrt());
+    close(good.schedule().step_size, step, 1e-9, "eta");
     let bad = |change: fn(&mut GoldsteinSchedule)| {
         let mut schedule = *good.schedule();
         change(&mut schedule);
@@ -418,14 +336,10 @@ fn steps_are_those_of_their_rule_and_a_bad_schedule_is_refused() {
     assert!(bad(|schedule| schedule.smoothing = 0.0));
 }
 
-/// Theorem 3 is about planned steps and gradients; a frame of more than 2^22 numbers is not drawn.
+/// Theorem 3 is about gradients; a frame of more than 2^22 numbers is not drawn.
 #[test]
 fn periods_are_not_planned_for_what_they_are_not_for() {
     let settings = GoldsteinSettings::at_radius(RADIUS);
-    let other = GoldsteinSettings {
-        step: GoldsteinStep::WithoutReset,
-        ..settings
-    };
     let values = settings.from_values(None);
     let asked = |settings: GoldsteinSettings| GoldsteinSettings {
         period: NonZeroU64::new(8),
@@ -434,7 +348,8 @@ fn periods_are_not_planned_for_what_they_are_not_for() {
     let refused = |plan| matches!(plan, Err(PlanError::NoPeriods { .. }));
     let many = facts(10_000_000, 2);
     let fields = SmoothedFields::Gradients;
-    for settings in [other, values] {
+    {
+        let settings = values;
         let multi = GoldsteinPlan::paper_multi(&many, &budget(), &settings, 1_000);
         let within = GoldsteinPlan::paper_multi_within(&many, &budget(), &settings, 1_000);
         let single = GoldsteinPlan::paper_single(&many, &budget(), &settings, fields);

@@ -307,7 +307,6 @@ fn bounds_of_bounded_losses_are_those_of_the_theorem() {
         let aim = Aim {
             gap: range,
             spread: radius,
-            regret: 1.0,
         };
         close(aim.bound(steps, block, &quality), value, 1e-6, &at);
         let eta = aim.cap(block) / (quality.size * (block as f64).sqrt());

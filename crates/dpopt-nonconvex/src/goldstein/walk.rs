@@ -7,7 +7,7 @@ use dpopt_oracle::{
 };
 use dpopt_solver::{Asked, Closing, ReleaseKind, RunError, Stop, Walk};
 
-use super::schedule::{GoldsteinOutput, GoldsteinSchedule, GoldsteinStep, PeriodSettings};
+use super::schedule::{GoldsteinSchedule, PeriodSettings};
 
 /// How a step asks.
 enum Estimator {
@@ -56,19 +56,15 @@ pub(super) struct Blocks<'a> {
     asked: Vec<f64>,
     /// How far the start is moved at random, and then by what: all points are.
     moved: Option<(f64, Vec<f64>)>,
-    /// Of the z_t of this block, of its releases, and how many there are.
+    /// The sum of the z_t of this block, and their number.
     points: Vec<f64>,
-    releases: Vec<f64>,
     len: u64,
-    /// Sum of the squared lengths of the releases of this block, in units of the clip radius.
-    squares: f64,
     /// Steps made.
     done: u64,
-    /// The block that is returned, if the rule is to draw one.
+    /// The block that is returned.
     chosen: u64,
-    /// The mean of the points of the block to return, and of the least mean release so far the length.
+    /// The mean of the points of the block to return.
     output: Option<Vec<f64>>,
-    least: f64,
 }
 
 impl<'a> Blocks<'a> {
@@ -84,14 +80,11 @@ impl<'a> Blocks<'a> {
             displacement: nothing.clone(),
             asked: nothing.clone(),
             moved: moved.map(|reach| (reach, nothing.clone())),
-            points: nothing.clone(),
-            releases: nothing,
+            points: nothing,
             len: 0,
-            squares: 0.0,
             done: 0,
             chosen: 0,
             output: None,
-            least: f64::INFINITY,
         })
     }
 
@@ -122,20 +115,13 @@ impl<'a> Blocks<'a> {
         Ok(())
     }
 
-    /// Ends the block `block`: its mean is kept if the rule says so.
+    /// Ends the block `block`.
     fn end_block(&mut self, block: u64) {
-        let length = norm(&self.releases);
-        let keep = match self.schedule.output {
-            GoldsteinOutput::SmallestReleasedBlock => length < self.least,
-            _ => block <= self.chosen,
-        };
-        if keep {
-            self.least = length;
+        if block <= self.chosen {
             self.output = self.mean();
         }
         self.points.fill(0.0);
-        self.releases.fill(0.0);
-        (self.len, self.squares) = (0, 0.0);
+        self.len = 0;
     }
 
     /// The mean of the points of this block; none before the first.
@@ -159,8 +145,7 @@ impl Walk for Blocks<'_> {
                 oracle.books().draw_in_ball(*reach, by)?;
             }
         }
-        let rests = self.schedule.step != GoldsteinStep::WithoutReset;
-        if rests && step.is_multiple_of(block) {
+        if step.is_multiple_of(block) {
             self.displacement.fill(0.0);
         }
         self.place(point, oracle)?;
@@ -186,21 +171,9 @@ impl Walk for Blocks<'_> {
         for ((next, w), delta) in next.iter_mut().zip(point).zip(&self.displacement) {
             *next = w + delta;
         }
-        // In units of the clip radius, whose square may be no number.
-        let clip = self.schedule.clip;
-        self.squares += gradient
-            .iter()
-            .map(|g| (g / clip) * (g / clip))
-            .sum::<f64>();
-        let eta = self.schedule.step_size(clip, self.squares);
-        for ((delta, sum), g) in self
-            .displacement
-            .iter_mut()
-            .zip(&mut self.releases)
-            .zip(gradient)
-        {
+        let eta = self.schedule.step_size;
+        for (delta, g) in self.displacement.iter_mut().zip(gradient) {
             *delta -= eta * g;
-            *sum += g;
         }
         let length = norm(&self.displacement);
         if length > self.schedule.cap {
@@ -218,9 +191,6 @@ impl Walk for Blocks<'_> {
     }
 
     fn close(&mut self, _: Stop, _: &mut dyn Oracle) -> Result<Closing, AskError> {
-        if self.schedule.output == GoldsteinOutput::Last {
-            return Ok(Closing::default());
-        }
         // A run that ended before the chosen block did returns the latest one, or the mean of the points so far.
         let finite = |point: &Vec<f64>| point.iter().all(|w| w.is_finite());
         let output = self.output.take().or_else(|| self.mean()).filter(finite);

@@ -2,15 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use dpopt_linalg::Design;
 use dpopt_linalg::{distance, norm};
 use dpopt_oracle::{
-    Answer, AskError, Books, Constants, ConvexGlm, ConvexSmooth, Convexity, Glm, Mean, Offers,
-    Oracle, OracleFacts, OutputPerturbed, PrivateData, PrivateMean, Question, Scale,
+    Answer, AskError, Books, Constants, Convexity, Mean, Offers, Oracle, OracleFacts, Question,
 };
 use dpopt_privacy::accounting::gdp;
-use dpopt_privacy::{Accountant, Adjacency, ClipNorm, Curator, Delta, Epsilon, Which};
-use dpopt_solver::{Budget, NoObserver, Plan, PlanError, PublicFacts, Release, RunError, Stop};
+use dpopt_privacy::{Accountant, Adjacency, Curator, Delta, Epsilon, Which};
+use dpopt_solver::{Budget, NoObserver, Plan, PlanError, PublicFacts, Release, Stop};
 
 use super::*;
 
@@ -238,70 +236,9 @@ fn minimisers_of_stages_stay_in_their_balls() {
 }
 
 #[test]
-fn what_has_no_plan_says_why_in_numbers() {
-    let good = facts(100_000, 10);
+fn vacuous_plans_are_made_on_request() {
+    let (good, small) = (facts(100_000, 10), facts(100, 10));
     let budget = budget(1.0);
-    let plan = |facts: &ConvexFacts| RecursiveGdPlan::new(facts, &budget, 1_000_000).map(|_| ());
-    let phased = |facts: &ConvexFacts| RecursiveSgdPlan::new(facts, &budget).map(|_| ());
-    assert_eq!(plan(&good), Ok(()));
-    let solver = "recursive-gd";
-    let missing = ConvexFacts {
-        radius: None,
-        ..good
-    };
-    assert_eq!(
-        plan(&missing),
-        Err(PlanError::RadiusMissing {
-            solver,
-            lipschitz: 1.0,
-            smoothness: 1.0,
-            useful_below: 1.0
-        })
-    );
-    let bad = ConvexFacts {
-        radius: Some(f64::NAN),
-        ..good
-    };
-    assert!(matches!(
-        plan(&bad),
-        Err(PlanError::BadFact { name: "radius", .. })
-    ));
-    let mut other = good;
-    other.public.convexity = Convexity::Nonconvex;
-    assert_eq!(
-        plan(&other),
-        Err(PlanError::NotConvex {
-            solver,
-            lipschitz: 1.0,
-            smoothness: 1.0
-        })
-    );
-    let mut other = good;
-    other.public.records = 1;
-    let few = Err(PlanError::TooFewRecords {
-        solver: "recursive-sgd",
-        records: 1,
-        needed: 2,
-    });
-    assert_eq!(phased(&other), few);
-    let mut other = good;
-    other.public.adjacency = Adjacency::AddRemove;
-    for refused in [plan(&other), phased(&other)] {
-        assert!(matches!(
-            refused,
-            Err(PlanError::NeedsPositions {
-                records: 100_000,
-                slices: 1..,
-                ..
-            })
-        ));
-    }
-    let small = facts(100, 10);
-    for refused in [plan(&small), phased(&small)] {
-        assert!(
-            matches!(refused, Err(PlanError::Vacuous { bound, trivial, .. }) if bound >= trivial && trivial == 1.0)
-        );
-    }
     assert!(
         RecursiveGdPlan::even_if_vacuous(&small, &budget, 1_000)
             .unwrap()
@@ -331,55 +268,5 @@ fn a_run_that_is_stopped_returns_what_it_has() {
     assert!(
         plan.run_from(&start[1..], &mut bowl, &mut NoObserver)
             .is_err()
-    );
-}
-
-/// From private records to a guarantee: charged as planned, counted as planned, and labelled where it has to be.
-#[test]
-fn both_run_on_private_records() {
-    let records = 1_001;
-    let rows: Vec<f64> = (0..records)
-        .flat_map(|i| if i % 2 == 0 { [1.0, 0.0] } else { [0.0, 1.0] })
-        .collect();
-    let labels = (0..records)
-        .map(|i| if i % 3 == 0 { -1.0 } else { 1.0 })
-        .collect();
-    let design = Design::dense(2, rows).unwrap();
-    let one = ClipNorm::new(1.0).unwrap();
-    let data = PrivateData::new(design, labels, one, Adjacency::ReplaceOne, None).unwrap();
-    let loss = ConvexGlm::new(Glm::Huber(Scale::new(1.0).unwrap())).unwrap();
-    let (facts, budget) = (facts(records, 2), budget(2.0));
-    let curator = || Curator::protected(Adjacency::ReplaceOne).unwrap();
-
-    let plan = RecursiveGdPlan::with_growth(&facts, &budget, 1 << 30, 2.0).unwrap();
-    assert!(plan.stages().len() > 1);
-    let mut means = PrivateMean::new(&data, loss, curator()).unwrap();
-    let outcome = plan.run(&mut means, &mut NoObserver).unwrap();
-    assert_eq!(outcome.counts.gradients, plan.gradients());
-    // All of what was planned was spent; slices may be listed in another order.
-    let (_, spent) =
-        Accountant::least(&outcome.spent, budget.delta, Adjacency::ReplaceOne).unwrap();
-    assert!(spent <= 2.0 && spent > 1.99, "{spent}");
-    let guarantee = means.curator().guarantee(budget.delta).unwrap();
-    assert!(guarantee.epsilon() <= 2.0 && guarantee.rests_on().is_empty());
-
-    let plan = RecursiveSgdPlan::with_growth(&facts, &budget, 2.0).unwrap();
-    assert!(plan.stages().len() > 1);
-    let mut passes = OutputPerturbed::new(&data, loss, curator()).unwrap();
-    let outcome = plan.run(&mut passes, &mut NoObserver).unwrap();
-    assert_eq!(outcome.counts.gradients, plan.gradients());
-    assert!(outcome.counts.gradients <= records as f64);
-    let guarantee = passes.curator().guarantee(budget.delta).unwrap();
-    assert!(guarantee.epsilon() <= 2.0 && guarantee.epsilon() > 1.99);
-    assert_eq!(
-        guarantee.rests_on(),
-        [<ConvexGlm as ConvexSmooth>::ARGUMENT]
-    );
-    // A run reads half of the records here, and no record is read twice: a third run has too few.
-    assert!(plan.run(&mut passes, &mut NoObserver).is_ok());
-    let again = plan.run(&mut passes, &mut NoObserver);
-    assert!(
-        matches!(again, Err(RunError::TooFewUnread { left: 1, .. })),
-        "{again:?}"
     );
 }

@@ -1,14 +1,13 @@
 //! The walk in blocks: what it asks, where it goes, what it returns.
 
 use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 
 use dpopt_linalg::{Design, distance, dot, norm};
 use dpopt_nonconvex::{
-    AutoReason, EnvelopePlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GlmRun, GoldsteinOutput,
-    GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, GoldsteinStep, Limits,
-    NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, Release,
-    RunError, SOLVERS, SpiderBoostPlan, Stop, auto,
+    AutoReason, EnvelopePlan, ExtraFacts, GOLDSTEIN, GOLDSTEIN_SAMPLED, GlmRun, GoldsteinPeriod,
+    GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings, Limits, NoObserver, NoisyGdPlan,
+    NoisyGdSchedule, OutputRule, Plan, PlanError, PublicFacts, RunError, SOLVERS, SpiderBoostPlan,
+    Stop, auto,
 };
 use dpopt_oracle::{
     Activation, Answer, Batch, Convexity, FnOracle, Glm, Mean, Network, Offers, OracleFacts,
@@ -29,13 +28,11 @@ fn schedule(steps: u64, block: u64) -> GoldsteinSchedule {
         cap: 0.1,
         step_size: 0.05,
         smoothing: 1e-4,
-        step: GoldsteinStep::Planned,
         batch: Batch::All,
         directions: None,
         period: None,
         clip: 1.0,
         noise_multiplier: z(1.0),
-        output: GoldsteinOutput::UniformBlock,
     }
 }
 
@@ -241,35 +238,6 @@ fn a_block_is_returned_and_its_points_are_within_the_radius() {
     );
 }
 
-#[test]
-fn other_steps_keep_the_cap_and_other_outputs_are_what_they_say() {
-    for step in [GoldsteinStep::WithoutReset, GoldsteinStep::AdaGradNorm] {
-        let plan = by_hand(GoldsteinSchedule {
-            step,
-            ..schedule(60, 12)
-        });
-        let (asked, _) = walked(&plan, 3);
-        for pair in asked.windows(2) {
-            assert!(distance(&pair[0], &pair[1]) <= 0.2 + 3e-4, "{step}");
-        }
-        // A block that starts at rest asks next within the first displacement, which is half the cap here.
-        let starts: Vec<f64> = (1..5)
-            .map(|k| distance(&asked[12 * k], &asked[12 * k + 1]))
-            .collect();
-        let rests = starts.iter().all(|length| *length <= 0.05 + 3e-4);
-        assert_eq!(rests, step == GoldsteinStep::AdaGradNorm, "{starts:?}");
-    }
-    // All 60 displacements: the last point is the sum of them.
-    let (asked, last) = walked(
-        &by_hand(GoldsteinSchedule {
-            output: GoldsteinOutput::Last,
-            ..schedule(60, 12)
-        }),
-        3,
-    );
-    assert!(dot(&last, &DOWN) >= dot(&asked[59], &DOWN) - 1e-4);
-}
-
 fn table(records: usize, adjacency: Adjacency) -> PrivateData {
     let mut next = uniforms(3);
     let mut rows = Vec::with_capacity(2 * records);
@@ -345,71 +313,6 @@ fn a_loss_with_kinks_is_planned_run_and_bounded() {
             }
         }
     }
-}
-
-#[test]
-fn a_run_that_is_stopped_returns_a_point_and_states_nothing() {
-    let (data, facts) = (
-        table(4_000, Adjacency::ReplaceOne),
-        kinks(4_000, Adjacency::ReplaceOne),
-    );
-    let plan = GOLDSTEIN
-        .plan(&facts, &extra(), &budget(4.0), &Limits::steps(400))
-        .unwrap();
-    for last in [0, 1, 57] {
-        let curator = Curator::protected(Adjacency::ReplaceOne).unwrap();
-        let mut seen = Vec::new();
-        let mut observer = |release: &Release<'_>| {
-            assert_eq!(release.vector.len(), 2);
-            assert!((norm(release.vector) - release.norm).abs() < 1e-12);
-            seen.push(release.point.to_vec());
-            match release.step == last {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        };
-        let run = GlmRun::new(&data, Glm::Absolute, curator);
-        let (outcome, _) = run.run(&*plan, &mut observer).unwrap();
-        assert_eq!(outcome.stop, Stop::ByObserver);
-        assert_eq!(seen.len() as u64, last + 1);
-        assert!(outcome.bound().is_none());
-        assert!(outcome.point.iter().all(|w| w.is_finite()));
-        // What was not released is given back.
-        assert_eq!(outcome.counts.releases, last + 1);
-        assert_ne!(outcome.spent, *plan.spend().event());
-    }
-}
-
-/// The block whose releases have the shortest mean: of a field that is a third as long from step 24 to 35, the third.
-#[test]
-fn the_block_of_the_shortest_mean_release_is_returned() {
-    let plan = by_hand(GoldsteinSchedule {
-        output: GoldsteinOutput::SmallestReleasedBlock,
-        ..schedule(60, 12)
-    });
-    let known = OracleFacts::new(DIM, 100, Adjacency::ReplaceOne, Offers::MEANS);
-    let curator = Curator::simulated(Adjacency::ReplaceOne, 4);
-    let mut asked: Vec<Vec<f64>> = Vec::new();
-    let mut oracle = FnOracle::new(known, curator, |_, question| {
-        let Question::Mean { of, .. } = question else {
-            panic!("{question:?}");
-        };
-        let length = if (24..36).contains(&asked.len()) {
-            0.3
-        } else {
-            1.0
-        };
-        asked.push(of.point().to_vec());
-        Ok(Answer::Mean(Mean::new(
-            DOWN.map(|x| -x * length).to_vec(),
-            0.0,
-        )))
-    });
-    let output = plan.run(&mut oracle, &mut NoObserver).unwrap().point;
-    let mean: Vec<f64> = (0..DIM)
-        .map(|i| asked[24..36].iter().map(|y| y[i]).sum::<f64>() / 12.0)
-        .collect();
-    assert!(distance(&mean, &output) <= 1e-4);
 }
 
 /// A rule that only a walk in blocks can keep is refused elsewhere, before anything is reserved.

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use dpopt_nonconvex::{
-    Plan as _, PlanError, PublicFacts, Release, SampledSpiderBoostPlan, SampledSpiderBoostSchedule,
+    Plan as _, PublicFacts, Release, SampledSpiderBoostPlan, SampledSpiderBoostSchedule,
     SpiderBoostPlan, Stop,
 };
 use dpopt_oracle::{ClosureLoss, Constants, Convexity, Differentiable, PrivateData, PrivateMean};
@@ -198,21 +198,4 @@ fn noise_is_relative_to_the_sensitivity_of_its_adjacency() {
         double(&mut schedule.variation_noise_multiplier);
     });
     assert!(cost(wrong.spend().event(), Adjacency::ReplaceOne) < 0.6);
-}
-
-#[test]
-fn a_vacuous_plan_is_an_error_with_numbers() {
-    let f = facts_under(1_000, 200, Adjacency::AddRemove);
-    let error = SampledSpiderBoostPlan::new(&f, &budget(1.0), 1_000).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            PlanError::Vacuous {
-                records: 200,
-                dim: 1_000,
-                ..
-            }
-        ),
-        "{error}"
-    );
 }

@@ -376,57 +376,7 @@ fn measured_steps_end_in_a_certificate_that_is_true() {
 fn what_can_not_be_certified_is_refused_with_the_numbers() {
     let settings = SospSettings::new(100_000);
     let budget_of = |epsilon| budget(epsilon);
-    let with = |gradient, curvature| {
-        let targets = SecondOrderTargets {
-            gradient,
-            curvature,
-        };
-        plan(settings.with_targets(targets), &budget_of(8.0))
-    };
     let (facts, hessian) = facts();
-    for (gradient, curvature) in [(facts.trivial_bound(), 0.5), (0.5, facts.smoothness)] {
-        let error = with(gradient, curvature).unwrap_err();
-        assert!(
-            matches!(error, PlanError::EveryPointMeets { .. }),
-            "{error}"
-        );
-    }
-    for (gradient, curvature) in [(f64::NAN, 0.5), (0.5, 0.0), (-1.0, 0.5)] {
-        let error = with(gradient, curvature).unwrap_err();
-        assert!(matches!(error, PlanError::BadFact { .. }), "{error}");
-    }
-    let error = with(1e-6, 1e-3).unwrap_err();
-    let PlanError::Uncertifiable {
-        reachable: Some(reachable),
-        cost,
-        ..
-    } = error
-    else {
-        panic!("{error}");
-    };
-    assert!(cost > 1.0 && reachable.gradient > 1e-6);
-    // L0 is the least there; here sqrt(2 L1 F0) is, which the start satisfies, and every point that is no higher.
-    let low = PublicFacts {
-        initial_gap: 0.02 * facts.lipschitz.powi(2) / facts.smoothness,
-        ..facts
-    };
-    let trivial = 0.2 * facts.lipschitz;
-    assert!((low.trivial_bound() / trivial - 1.0).abs() < 1e-12);
-    for (gradient, refused) in [(1.001 * trivial, true), (0.999 * trivial, false)] {
-        let targets = SecondOrderTargets {
-            gradient,
-            curvature: 0.5 * facts.smoothness,
-        };
-        let plan = SospPlan::new(
-            &low,
-            &hessian,
-            &budget_of(8.0),
-            settings.with_targets(targets),
-        );
-        let meets = matches!(&plan, Err(PlanError::EveryPointMeets { limit, .. })
-            if (limit / trivial - 1.0).abs() < 1e-12);
-        assert_eq!(meets, refused, "{plan:?}");
-    }
     // With as many records as the refusal names there is a plan, and with a twentieth less none.
     let budget = budget_of(0.01);
     let tight = SecondOrderTargets {
@@ -459,19 +409,6 @@ fn what_can_not_be_certified_is_refused_with_the_numbers() {
             "{enough}"
         );
     }
-    for failure in [0.0, 1.0, f64::NAN] {
-        let error = plan(settings.with_failure(failure), &budget_of(8.0)).unwrap_err();
-        assert!(
-            matches!(
-                error,
-                PlanError::BadFact {
-                    name: "failure",
-                    ..
-                }
-            ),
-            "{error}"
-        );
-    }
     let wide = PublicFacts {
         dim: 1_025,
         ..facts
@@ -480,21 +417,6 @@ fn what_can_not_be_certified_is_refused_with_the_numbers() {
     let error = SospPlan::new(&wide, &hessian, &budget_of(8.0), whole).unwrap_err();
     assert!(
         matches!(error, PlanError::TooManyDimensions { dim: 1_025, .. }),
-        "{error}"
-    );
-    let unknown = HessianFacts {
-        lipschitz: f64::INFINITY,
-        ..hessian
-    };
-    let error = SospPlan::new(&facts, &unknown, &budget_of(8.0), settings).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            PlanError::BadFact {
-                name: "hessian_lipschitz",
-                ..
-            }
-        ),
         "{error}"
     );
 }

@@ -5,15 +5,14 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
 use dpopt_nonconvex::{
-    ExtraFacts, Limits, NoObserver, Outcome, OutputRule, Plan as _, PlanError, PublicFacts,
-    Release, ReleaseKind, RunError, Stop, TREE_SPIDER, TreeNoise, TreeSettings, TreeSpiderPlan,
-    TreeSpiderSchedule, TreeTarget,
+    NoObserver, Outcome, OutputRule, Plan as _, PlanError, PublicFacts, Release, ReleaseKind,
+    RunError, Stop, TreeNoise, TreeSettings, TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{
     ClosureLoss, Constants, Convexity, Differentiable, Oracle, PrivateData, PrivateMean, Question,
 };
 use dpopt_privacy::accounting::special::ndtr;
-use dpopt_privacy::{Accountant, Adjacency, Curator, Event, NoiseMultiplier, Refused, Spend};
+use dpopt_privacy::{Adjacency, Curator, Event, NoiseMultiplier, Refused};
 
 use crate::common::{Through, budget, facts, z};
 
@@ -173,26 +172,6 @@ fn plans_satisfy_their_formulas() {
     }
 }
 
-/// All records pay for one Gaussian of mu, whatever the tree, and epsilon recomputed from the event is the budget's.
-#[test]
-fn a_run_costs_what_one_release_does() {
-    for epsilon in [0.1, 1.0, 8.0] {
-        let b = budget(epsilon);
-        let p = TreeSpiderPlan::new(&facts(10, 10_000_000), &b, TreeSettings::new(RULE), MOST);
-        let spend = p.unwrap().spend();
-        let one = Event::gaussian(NoiseMultiplier::new(1.0 / b.mu().unwrap().get()).unwrap());
-        assert_eq!(
-            spend,
-            Spend::Fixed(Event::ParallelComposed { events: vec![one] })
-        );
-        let (_, found) = Accountant::least(spend.event(), b.delta, Adjacency::ReplaceOne).unwrap();
-        assert!(
-            found <= epsilon && found > epsilon * (1.0 - 1e-6),
-            "{found} {epsilon}"
-        );
-    }
-}
-
 /// No tree is the baseline: its error falls as n^(-1/4), a tree's as n^(-1/3), where noise doesn't matter.
 #[test]
 fn trees_beat_the_baseline_and_the_rates_are_theirs() {
@@ -217,20 +196,6 @@ fn trees_beat_the_baseline_and_the_rates_are_theirs() {
 #[test]
 fn bad_requests_are_typed_and_carry_numbers() {
     let try_plan = |f: &PublicFacts, settings| TreeSpiderPlan::new(f, &budget(1.0), settings, MOST);
-    let mut moved = facts(10, 1_000_000);
-    moved.adjacency = Adjacency::AddRemove;
-    let error = try_plan(&moved, TreeSettings::new(MEAN)).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            PlanError::NeedsPositions {
-                records: 1_000_000,
-                slices: 2..,
-                ..
-            }
-        ),
-        "{error}"
-    );
     // 2^3 roots and 3 times 4 children.
     let error = try_plan(&facts(10, 19), TreeSettings::new(MEAN).with_depth(3)).unwrap_err();
     assert!(
@@ -249,11 +214,6 @@ fn bad_requests_are_typed_and_carry_numbers() {
         try_plan(&facts(10, 100), deep),
         Err(PlanError::TooDeep { depth: 31, .. })
     ));
-    let error = try_plan(&facts(1_000, 1_000), TreeSettings::new(HP)).unwrap_err();
-    assert!(
-        matches!(error, PlanError::Vacuous { bound, records: 1_000, .. } if bound > 1.0),
-        "{error}"
-    );
     for bad in [0.0, 1.0, f64::NAN] {
         let settings = TreeSettings::new(TreeTarget::HighProbability { failure: bad });
         assert!(matches!(
@@ -264,15 +224,6 @@ fn bad_requests_are_typed_and_carry_numbers() {
             })
         ));
     }
-    let plan = TREE_SPIDER
-        .plan(
-            &facts(10, 1_000_000),
-            &ExtraFacts::default(),
-            &budget(1.0),
-            &Limits::steps(MOST),
-        )
-        .unwrap();
-    assert!(plan.predicted_bound().unwrap() < 0.2 && plan.clip() == 1.0);
 }
 
 const DIM: usize = 3;

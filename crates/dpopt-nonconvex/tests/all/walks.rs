@@ -4,11 +4,10 @@ use std::ops::ControlFlow;
 
 use dpopt_linalg::{distance, norm};
 use dpopt_nonconvex::{
-    Budget, DpSgdPlan, DpSgdSchedule, NoObserver, NoisyGdPlan, NoisyGdSchedule, Outcome,
-    OutputRule, Plan as _, Release, ReleaseKind, RunError, SpiderBoostPlan, SpiderBoostSchedule,
-    Stop,
+    Budget, DpSgdPlan, DpSgdSchedule, NoObserver, NoisyGdPlan, NoisyGdSchedule, OutputRule,
+    Plan as _, Release, RunError, SpiderBoostPlan, SpiderBoostSchedule, Stop,
 };
-use dpopt_oracle::{Answer, AskError, Counts, Glm, Oracle, PrivateMean, Question, Running};
+use dpopt_oracle::{Answer, AskError, Counts, Oracle, Question, Running};
 use dpopt_privacy::{Adjacency, ClipNorm, Event, Refused, SamplingRate, Spend, Which};
 
 use crate::common::{
@@ -59,25 +58,18 @@ fn descent(plan: &NoisyGdPlan, change: impl FnOnce(&mut NoisyGdSchedule)) -> Noi
     NoisyGdPlan::by_hand(plan.facts(), plan.budget(), schedule)
 }
 
-/// All points at which a gradient was released, and the kinds of the releases.
+/// All points at which a gradient was released, and its norms.
 #[derive(Default)]
 struct Log {
     points: Vec<Vec<f64>>,
     norms: Vec<f64>,
-    kinds: Vec<ReleaseKind>,
-    stop_after: Option<u64>,
 }
 
 impl dpopt_nonconvex::Observer for Log {
     fn on_release(&mut self, release: &Release<'_>) -> ControlFlow<()> {
         self.points.push(release.point.to_vec());
         self.norms.push(release.norm);
-        self.kinds.push(release.kind);
-        if self.stop_after == Some(release.step + 1) {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -135,49 +127,6 @@ fn momentum_is_the_heavy_ball() {
     assert!(distance(&outcome.point, &w) < 1e-7);
 }
 
-#[test]
-fn the_ledger_lists_the_planned_releases() {
-    let data = few(Adjacency::ReplaceOne);
-    for (steps, phase) in [(23, 5), (20, 5), (6, 6), (5, 1)] {
-        let plan = spiderboost(steps, phase, 1.0, 2.0);
-        let mut estimator = estimator(&data, 3);
-        let mut log = Log::default();
-        let outcome = plan.run(&mut estimator, &mut log).unwrap();
-        let count = |kind| log.kinds.iter().filter(|k| **k == kind).count() as u64;
-        assert_eq!(count(ReleaseKind::Anchor), plan.schedule().anchors());
-        assert_eq!(count(ReleaseKind::Variation), plan.schedule().variations());
-        let mut expected = vec![(Event::gaussian(z(1.0)), plan.schedule().anchors())];
-        if plan.schedule().variations() > 0 {
-            expected.push((Event::gaussian(z(2.0)), plan.schedule().variations()));
-        }
-        assert_eq!(outcome.spent.leaves(), expected);
-        assert_eq!(estimator.curator().spent().leaves(), expected);
-        assert_eq!(plan.spend().event().leaves(), expected);
-        // N1 n + 2 N2 n.
-        let gradients =
-            (plan.schedule().anchors() + 2 * plan.schedule().variations()) as f64 * ROWS as f64;
-        assert_eq!(outcome.counts.gradients, gradients);
-        assert_eq!(plan.gradients(), gradients);
-        assert_eq!(outcome.counts.passes, gradients / ROWS as f64);
-        assert_eq!(outcome.counts.releases, steps);
-    }
-}
-
-#[test]
-fn counts_of_the_other_walks() {
-    let data = few(Adjacency::ReplaceOne);
-    let plan = noisy_gd(9, 1.0);
-    let outcome = plan.run(&mut estimator(&data, 1), &mut NoObserver).unwrap();
-    assert_eq!(outcome.counts.gradients, 9.0 * ROWS as f64);
-    assert_eq!(outcome.counts.gradients, plan.gradients());
-    // A Poisson sample's count is nominal, whatever it held.
-    let plan = dp_sgd(0.25);
-    let outcome = plan.run(&mut estimator(&data, 1), &mut NoObserver).unwrap();
-    assert_eq!(outcome.counts.gradients, 8.0 * 0.25 * ROWS as f64);
-    assert_eq!(outcome.counts.gradients, plan.gradients());
-    assert_eq!(outcome.counts.releases, 8);
-}
-
 fn dp_sgd(rate: f64) -> DpSgdPlan {
     DpSgdPlan::with_parameters(
         &facts_of_few(Adjacency::ReplaceOne),
@@ -229,46 +178,6 @@ fn another_sampling_rate_is_refused_at_the_first_release() {
     };
     let plan = DpSgdPlan::by_hand(&facts_of_few(Adjacency::ReplaceOne), &budget(), schedule);
     assert_ne!(plan.spend(), dp_sgd(0.25).spend());
-}
-
-#[test]
-fn an_observer_can_stop_a_run() {
-    let data = few(Adjacency::ReplaceOne);
-    let stopped = |outcome: &Outcome, estimator: &PrivateMean<'_, Glm>| {
-        assert_eq!((outcome.stop, outcome.steps), (Stop::ByObserver, 3));
-        assert_eq!(outcome.spent.release_count(), 3);
-        assert_eq!(estimator.curator().spent().release_count(), 3);
-        assert_eq!(estimator.curator().reserved().release_count(), 20);
-        assert_eq!(outcome.counts.releases, 3);
-    };
-    for rule in [
-        OutputRule::Last,
-        OutputRule::Uniform,
-        OutputRule::SmallestReleasedNorm,
-    ] {
-        let mut log = Log {
-            stop_after: Some(3),
-            ..Log::default()
-        };
-        let plan = spider(&spiderboost(20, 4, 1.0, 1.0), |schedule| {
-            schedule.output = rule;
-        });
-        let mut first = estimator(&data, 5);
-        let outcome = plan.run(&mut first, &mut log).unwrap();
-        stopped(&outcome, &first);
-        assert_eq!(log.points.len(), 3);
-        if rule != OutputRule::Last {
-            assert!(log.points.contains(&outcome.point));
-        }
-
-        let plan = descent(&noisy_gd(20, 1.0), |schedule| schedule.output = rule);
-        let mut second = estimator(&data, 5);
-        let mut log = Log {
-            stop_after: Some(3),
-            ..Log::default()
-        };
-        stopped(&plan.run(&mut second, &mut log).unwrap(), &second);
-    }
 }
 
 #[test]
@@ -345,21 +254,6 @@ fn another_dimension_is_an_error_before_any_reservation() {
         Err(RunError::Dimension { plan: 4, oracle: 3 })
     ));
     assert_eq!(estimator.curator().reserved().release_count(), 0);
-}
-
-#[test]
-fn a_walk_from_a_point_goes_on_where_another_stopped() {
-    // Ten steps and then fourteen from there are twenty-four, noise and rounding left out.
-    let data = few(Adjacency::ReplaceOne);
-    let first = noisy_gd(10, 1e-9)
-        .run(&mut estimator(&data, 1), &mut NoObserver)
-        .unwrap();
-    let mut log = Log::default();
-    let second = noisy_gd(14, 1e-9)
-        .run_from(&first.point, &mut estimator(&data, 2), &mut log)
-        .unwrap();
-    assert_eq!(log.points[0], first.point);
-    assert!(distance(&second.point, &descent_points(24, 0.5)[24]) < 1e-7);
 }
 
 #[test]

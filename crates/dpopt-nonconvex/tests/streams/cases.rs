@@ -6,14 +6,12 @@ use std::ops::ControlFlow;
 use dpopt_linalg::Design;
 use dpopt_nonconvex::{
     ADAPTIVE_BATCH, AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings,
-    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, Estimates, ExtraFacts,
-    FaithfulPlan, FaithfulSchedule, FaithfulSettings, GlmRun, GoldsteinPlan, GoldsteinSettings,
-    HessianFacts, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan, KlSpiderSettings,
-    KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER, NormQueries, Outcome,
-    PerturbedPlan, PerturbedSettings, PerturbedTest, Plan, PlanError, ProximalFacts, ProximalPlan,
-    ProximalReads, ProximalSettings, PublicFacts, PublicRank, Release, SAMPLED_SPIDERBOOST,
-    SOLVERS, SPIDERBOOST, STORM, SecondOrderTargets, Solver, TreeNoise, TreeSettings,
-    TreeSpiderPlan, TreeTarget,
+    AdaptiveGdPlan, AdaptiveSelection, AdaptiveSettings, Budget, ExtraFacts, GlmRun, GoldsteinPlan,
+    GoldsteinSettings, HessianFacts, JlBranch, JlFacts, JlPlan, KlCondition, KlSpiderPlan,
+    KlSpiderSettings, KlSpiderVersion, Limits, NOISY_GD, NOISY_GD_THEORY, NORMALIZED_SPIDER,
+    NormQueries, Outcome, Plan, PlanError, ProximalFacts, ProximalPlan, ProximalReads,
+    ProximalSettings, PublicFacts, PublicRank, Release, SAMPLED_SPIDERBOOST, SOLVERS, SPIDERBOOST,
+    STORM, SecondOrderTargets, Solver, TreeNoise, TreeSettings, TreeSpiderPlan, TreeTarget,
 };
 use dpopt_oracle::{Batch, Glm, PrivateData, PrivateMean};
 use dpopt_privacy::{Adjacency, ClipNorm, Curator, Delta, Epsilon, PrefixKind};
@@ -49,8 +47,6 @@ pub(crate) fn all(threads: NonZeroUsize) -> Table {
         cases.trees();
         cases.values_alone();
         cases.one_pass();
-        cases.faithful();
-        cases.perturbed();
         cases.kl_spider();
         cases.projected();
         cases.proximal();
@@ -229,70 +225,6 @@ impl Cases<'_> {
         ] {
             let plan = AdaptiveBatchPlan::by_hand(&facts, &hessian, &budget(), settings, schedule);
             self.run(&format!("adaptive-batch, {name}"), plan.map(boxed), None);
-        }
-    }
-
-    /// The algorithm that one pass comes from: episodes on chains, and a descent without any.
-    fn faithful(&mut self) {
-        let facts = self.facts(DIM);
-        if !facts.adjacency.record_count_is_public() {
-            return;
-        }
-        let hessian = HessianFacts {
-            lipschitz: 0.1,
-            frobenius: 0.25,
-        };
-        let many = PublicFacts {
-            records: 1 << 50,
-            ..facts
-        };
-        let settings = FaithfulSettings::new(MAX_STEPS).with_target(0.5 * facts.lipschitz);
-        let planned = FaithfulPlan::new(&many, &hessian, &budget(), settings).unwrap();
-        for (candidate, name) in [(1e9, "episodes"), (0.0, "descending")] {
-            let schedule = FaithfulSchedule {
-                candidate,
-                step_size: 0.1,
-                anchor_batch: 60,
-                variation_rate: 50.0,
-                drift: 2.0,
-                period: 6,
-                hessian_batch: 50,
-                hessian_rate: 50.0,
-                episode: 3,
-                radius: 5.0,
-                episodes_per_chain: 2,
-                product_noise_multiplier: 6f64.sqrt() / budget().mu().unwrap().get(),
-                ..*planned.schedule()
-            };
-            let plan = FaithfulPlan::by_hand(&facts, &hessian, &budget(), settings, schedule);
-            let name = format!("adaptive-batch-faithful, {name}");
-            self.run(&name, plan.map(boxed), None);
-        }
-    }
-
-    /// Descents that perturb, with both estimates and both tests.
-    fn perturbed(&mut self) {
-        let facts = self.facts(DIM);
-        for (estimates, kind) in [
-            (Estimates::Fresh, "fresh"),
-            (Estimates::Recursive, "recursive"),
-        ] {
-            for (test, watched) in [
-                (PerturbedTest::Movement, "movement"),
-                (PerturbedTest::Drift, "drift"),
-            ] {
-                let settings = PerturbedSettings::new(2_000)
-                    .with_estimates(estimates)
-                    .with_test(test);
-                let plan = PerturbedPlan::new(&facts, 0.1, &budget(), settings);
-                let plan = plan.unwrap_or_else(|error| panic!("perturbed has no case: {error}"));
-                let name = format!("perturbed, {kind}, {watched}");
-                self.run(&name, Ok(boxed(plan)), None);
-                if facts.adjacency.record_count_is_public() {
-                    let name = format!("perturbed-pass, {kind}, {watched}");
-                    self.run(&name, perturbed_pass(&facts, settings).map(boxed), None);
-                }
-            }
         }
     }
 
@@ -477,28 +409,6 @@ fn budget() -> Budget {
 
 fn boxed(plan: impl Plan + 'static) -> Box<dyn Plan> {
     Box::new(plan)
-}
-
-/// In one pass, with batches that few records have: they are too few for a plan.
-fn perturbed_pass(
-    facts: &PublicFacts,
-    settings: PerturbedSettings,
-) -> Result<PerturbedPlan, PlanError> {
-    let many = PublicFacts {
-        records: 1 << 30,
-        ..*facts
-    };
-    let settings = settings.in_one_pass();
-    let mut schedule = *PerturbedPlan::new(&many, 0.1, &budget(), settings)?.schedule();
-    // Tries break out, and runs read all records or stay.
-    (schedule.target, schedule.watched) = (0.02, 20);
-    if let Some(pass) = &mut schedule.pass {
-        (pass.anchor, pass.variation) = (70, pass.variation.min(30));
-    }
-    if let Some(spider) = &mut schedule.spider {
-        (spider.path, spider.most_anchors) = (0.5, 40);
-    }
-    PerturbedPlan::by_hand(facts, &budget(), settings, schedule)
 }
 
 /// A solver as the base of a projected plan.

@@ -25,15 +25,6 @@ fn every_solver_releases_the_recorded_stream_on_any_number_of_threads() {
     }
 }
 
-/// Those with cases of their own have them.
-#[test]
-fn every_plan_of_the_library_has_a_stream() {
-    for plan in dpopt_nonconvex::LIBRARY {
-        let own = |line: &str| line.starts_with(&format!("{}, ", plan.name));
-        assert!(RECORDED.lines().any(own), "{}", plan.name);
-    }
-}
-
 #[test]
 fn several_ranks_release_the_recorded_stream() {
     for ranks in [1, 2, 4] {

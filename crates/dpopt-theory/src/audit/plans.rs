@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Batches, Budget, ConvexFacts,
-    DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, DpZoPlan, DpZoSchedule,
-    EnvelopePlan, Episode, EpisodeTerms, Estimates, ExtraFacts, FaithfulPlan, FaithfulSchedule,
-    FaithfulSettings, GoldsteinOutput, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule,
-    GoldsteinSettings, GoldsteinStep, HessianFacts, KlCondition, Limits, NoisyGdPlan,
-    NormalizedSpiderPlan, NormalizedSpiderSchedule, PerturbedPlan, PerturbedSettings, Plan,
-    PlanError, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings,
-    PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
-    SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan, SospSettings,
-    SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
-    TreeSpiderSchedule, TreeTarget,
+    DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, EnvelopePlan, Episode,
+    EpisodeTerms, Estimates, ExtraFacts, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule,
+    GoldsteinSettings, HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
+    NormalizedSpiderSchedule, Plan, PlanError, ProximalFacts, ProximalPlan, ProximalReads,
+    ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan,
+    SampledSpiderBoostPlan, SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan,
+    SospSettings, SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings,
+    TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier, SamplingRate};
@@ -167,7 +165,6 @@ pub(super) fn plan_of(
             let plan = EnvelopePlan::by_hand(&all, &budget, 1.0, Box::new(base))?;
             Box::new(plan)
         }
-        "dp-zo" => Box::new(dp_zo(&all, &budget)?),
         "sosp" => Box::new(sosp(&all, &budget)?),
         // Each candidate is a saddle: a Hessian, and the gradient of its sign.
         "adaptive-batch" => {
@@ -408,20 +405,6 @@ pub(super) fn stages(
     Ok(RecursiveGdPlan::by_hand(&convex, &budget, outline, stages))
 }
 
-/// Descent along two directions on three records in ten.
-fn dp_zo(facts: &PublicFacts, budget: &Budget) -> Result<DpZoPlan, CheckError> {
-    let schedule = DpZoSchedule {
-        steps: STEPS,
-        sampling_rate: SamplingRate::new(0.3)?,
-        step_size: 0.5,
-        directions: TWO,
-        smoothing: 0.1,
-        clip: 1.0,
-        noise_multiplier: noise(1.0)?,
-    };
-    Ok(DpZoPlan::calibrated(facts, budget, schedule)?)
-}
-
 /// Blocks of a walk of so many steps, some as long as the cap; from slopes along two shared
 /// directions, or from gradients.
 fn goldstein(
@@ -437,13 +420,11 @@ fn goldstein(
         cap,
         step_size: 0.4,
         smoothing: 0.1,
-        step: GoldsteinStep::Planned,
         batch,
         directions: from_values.then_some(TWO),
         period: None,
         clip: facts.lipschitz,
         noise_multiplier: of_each_step(budget)?,
-        output: GoldsteinOutput::UniformBlock,
     };
     let settings = GoldsteinSettings::at_radius(cap * block as f64);
     Ok(GoldsteinPlan::by_hand(facts, budget, &settings, schedule))

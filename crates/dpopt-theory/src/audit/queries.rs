@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use dpopt_linalg::{RowFile, RowFileWriter};
 use dpopt_oracle::query::{
     BallGradient, Directional, Directions, Frames, HessianMatrix, HessianVector,
-    HessianVectorDifference, Offsets, RowAverage, Slopes, SmoothedDifference,
-    SmoothedGradient, Value, ValueChange,
+    HessianVectorDifference, Offsets, RowAverage, Slopes, SmoothedDifference, SmoothedGradient,
+    Value, ValueChange,
 };
 use dpopt_oracle::{
     Activation, AskError, Batch, ClassWeights, ClosureLoss, Constants, Convexity, Differentiable,
@@ -68,7 +68,7 @@ impl Ask<'_, '_> {
 type Release = fn(&mut Ask<'_, '_>) -> Result<String, CheckError>;
 
 /// The queries there are, with the names that rows have.
-const QUERIES: [(&str, Release); 22] = [
+const QUERIES: [(&str, Release); 19] = [
     ("gradient", |ask| ask.shown(&Linear::field(POINT, ask.clip))),
     ("gradient-difference", |ask| {
         ask.shown(&Linear::change(ask.segment, ask.clip, ask.half))

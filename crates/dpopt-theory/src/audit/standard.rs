@@ -3,9 +3,9 @@
 use super::error::AuditError;
 use super::registry::Registry;
 use super::{
-    adaptive, certificates, chained, crooked, drawn, estimators, evaluation, groups,
-    mechanisms, meter, minimax, passes, periods, projected, queries, saddle_certificates,
-    saddle_pass, sampled_epochs, samplers, selections, solvers, tuning, twins,
+    adaptive, certificates, chained, crooked, drawn, estimators, evaluation, groups, mechanisms,
+    meter, minimax, passes, periods, projected, queries, saddle_certificates, saddle_pass,
+    sampled_epochs, samplers, selections, solvers, tuning, twins,
 };
 
 impl Registry {

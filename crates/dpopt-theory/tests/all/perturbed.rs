@@ -2,21 +2,14 @@
 //! fixed, and shares are held against limits by lower Clopper-Pearson limits at 99.9 %.
 #![allow(clippy::print_stdout, reason = "the numbers of the page")]
 
-use std::ops::ControlFlow;
-
-use dpopt_certify::SecondOrderProblem as _;
 use dpopt_linalg::norm;
 use dpopt_minimax::{PerturbAndWatchPlan, PerturbSettings};
-use dpopt_nonconvex::{
-    Budget, Estimates, NoObserver, PerturbedPlan, PerturbedSettings, PerturbedTest, Plan,
-    PublicFacts, Release, Stop,
-};
-use dpopt_oracle::Convexity;
+use dpopt_nonconvex::{Budget, NoObserver, Plan, Stop};
 use dpopt_privacy::{Adjacency, Delta, Epsilon};
 use dpopt_theory::audit::binomial::upper_tail;
 use dpopt_theory::{
-    ClosedForm, CosineSaddle, JointProblem, MinimaxProblem as _, Problem as _,
-    SecondOrderMinimax as _, SimulatedOracle, Wells,
+    ClosedForm, CosineSaddle, JointProblem, MinimaxProblem as _, SecondOrderMinimax as _,
+    SimulatedOracle,
 };
 
 fn budget() -> Budget {
@@ -86,87 +79,4 @@ fn strict_saddles_are_left() {
     let (saddles, _) = accepted(&short, alpha, records, 200);
     println!("control: {saddles} of 200 accepted, {:?}", short.escape());
     assert!(beyond(saddles, 200, 0.01), "{saddles}");
-}
-
-/// Runs of one plan from the saddle of WELLS: left on the way, returned as a saddle, ended where they stayed, the longest gradient of those, releases.
-#[derive(Debug, Default)]
-struct Found {
-    left: u64,
-    saddles: u64,
-    stayed: u64,
-    longest: f64,
-    releases: u64,
-}
-
-fn wells(
-    dim: usize,
-    records: u64,
-    settings: PerturbedSettings,
-    runs: u64,
-) -> (PerturbedPlan, Found) {
-    let problem = Wells::new(dim, 0.1, vec![0.5, 0.25, 0.125]).unwrap();
-    let known = problem.constants();
-    let facts = PublicFacts {
-        records,
-        dim,
-        adjacency: Adjacency::ReplaceOne,
-        lipschitz: known.lipschitz,
-        smoothness: known.smoothness,
-        initial_gap: known.initial_gap,
-        row_norm: 1.0,
-        score: Default::default(),
-        convexity: Convexity::Nonconvex,
-    };
-    let plan = PerturbedPlan::new(&facts, known.hessian_lipschitz, &budget(), settings).unwrap();
-    let saddle = problem.least_eigenvalue(&vec![0.0; dim]);
-    let curved = |point: &[f64]| problem.least_eigenvalue(point) <= 0.5 * saddle;
-    let mut found = Found::default();
-    for seed in 0..runs {
-        let mut left = false;
-        let mut watch = |release: &Release<'_>| {
-            left |= norm(release.point) > 2.0;
-            ControlFlow::Continue(())
-        };
-        let population = ClosedForm::new(&problem, records);
-        let mut oracle = SimulatedOracle::over(population, Adjacency::ReplaceOne, seed);
-        let outcome = plan.run(&mut oracle, &mut watch).unwrap();
-        found.left += u64::from(left);
-        found.releases += outcome.steps;
-        found.saddles += u64::from(curved(&outcome.point));
-        if outcome.stop == Stop::SmallEstimate {
-            found.stayed += 1;
-            let mut gradient = vec![0.0; dim];
-            problem.gradient(&outcome.point, &mut gradient);
-            found.longest = found.longest.max(norm(&gradient));
-            assert_eq!(outcome.bound().unwrap().value, 1.5 * plan.schedule().target);
-        }
-    }
-    found.releases /= runs;
-    (plan, found)
-}
-
-/// n = 1e5, d = 10 to 100, 50 runs each: what ends has the gradient that is stated, and movement leaves the saddle of WELLS.
-#[test]
-fn the_saddle_of_wells_is_left() {
-    const RUNS: u64 = 50;
-    for dim in [10, 30, 100] {
-        for estimates in [Estimates::Fresh, Estimates::Recursive] {
-            for test in [PerturbedTest::Movement, PerturbedTest::Drift] {
-                let settings = PerturbedSettings::new(1_000_000)
-                    .with_estimates(estimates)
-                    .with_test(test);
-                let (plan, found) = wells(dim, 100_000, settings, RUNS);
-                let schedule = plan.schedule();
-                println!(
-                    "d = {dim}, {estimates:?}, {test:?}: a = {:.4}, alpha_H = {:.3}, Gamma = {}, T = {}: {found:?}",
-                    schedule.target, schedule.curvature, schedule.watched, schedule.steps
-                );
-                assert!(found.longest <= 1.5 * schedule.target, "{found:?}");
-                assert_eq!(found.stayed, RUNS);
-                if test == PerturbedTest::Movement {
-                    assert!(!beyond(found.saddles, RUNS, 0.05), "{found:?}");
-                }
-            }
-        }
-    }
 }

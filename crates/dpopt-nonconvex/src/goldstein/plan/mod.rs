@@ -4,7 +4,9 @@ mod show;
 
 use dpopt_oracle::{Batch, Schedule};
 use dpopt_privacy::Accountant;
-use dpopt_solver::{Access, BoundSense, Budget, FreshReleases, Plan as _, PublicFacts, Terms};
+use dpopt_solver::{
+    Access, BoundSense, Budget, FreshReleases, OutputRule, Plan as _, PublicFacts, Terms,
+};
 
 use super::schedule::{GoldsteinSchedule, GoldsteinSettings, PeriodSettings};
 
@@ -120,7 +122,7 @@ impl GoldsteinPlan {
             .with_clip(schedule.clip)
             .with_access(access)
             .with_unread(unread)
-            .with_output(schedule.output.rule())
+            .with_output(OutputRule::UniformBlock)
             .bounding_goldstein(settings.radius, sense);
         let terms = match settings.bounded {
             Some(bounded) => terms.of_smoothed(bounded.smoothing),

@@ -2,9 +2,9 @@
 
 use dpopt_oracle::{Batch, Offers};
 use dpopt_privacy::{Participation, PrefixNoise};
-use dpopt_solver::{Item, Plan, PublicFacts, RunError, Terms, Unit, Walk};
+use dpopt_solver::{Item, OutputRule, Plan, PublicFacts, RunError, Terms, Unit, Walk};
 
-use super::super::schedule::{GoldsteinPeriod, GoldsteinSchedule, GoldsteinStep, MOST_NUMBERS};
+use super::super::schedule::{GoldsteinPeriod, GoldsteinSchedule, MOST_NUMBERS};
 use super::super::walk::Blocks;
 use super::{GoldsteinPlan, RECURSIVE, name_of};
 
@@ -91,13 +91,8 @@ impl Plan for GoldsteinPlan {
             Item::count("block", schedule.block),
             Item::number("goldstein_radius", self.settings.radius, Unit::LENGTH),
             Item::number("displacement_cap", schedule.cap, Unit::LENGTH),
-            match schedule.step {
-                GoldsteinStep::AdaGradNorm => {
-                    Item::number("step_length", schedule.step_size, Unit::LENGTH)
-                }
-                _ => Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
-            },
-            Item::word("step", schedule.step),
+            Item::number("step_size", schedule.step_size, Unit::STEP_SIZE),
+            Item::word("step", "planned"),
             Item::number("smoothing", schedule.smoothing, Unit::LENGTH),
         ];
         items.push(match schedule.batch {
@@ -133,7 +128,7 @@ impl Plan for GoldsteinPlan {
             Item::number("noise_std", self.noise_std(), Unit::GRADIENT),
         ]);
         items.extend(self.accountant.map(|name| Item::word("accountant", name)));
-        items.push(Item::word("output", schedule.output.rule()));
+        items.push(Item::word("output", OutputRule::UniformBlock));
         items
     }
 
