@@ -1,6 +1,6 @@
 //! How far the accounting of samples of fixed size under replace-one is from what an adversary attains who chooses the data anew at each step.
 //!
-//! `cargo run --release -p dpopt-accounting --example fixed_size_gap` prints, for the settings of `docs/privacy/fixed-size.md`, the noise
+//! `cargo run --release -p dpopt-accounting --example fixed_size_gap` prints, for the settings of `docs/privacy/accounting.md`, the noise
 //! multiplier at which delta is 1e-5 at epsilon 1: of one pair for all steps, of the better of the two attained pairs at each step given what was
 //! released, of any of five places of the record between, and of the composed bound. All but the last by backward induction on a
 //! lattice of the loss; estimates, for two lattices, and no bounds.

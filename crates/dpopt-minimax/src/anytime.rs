@@ -1,7 +1,7 @@
 //! `rgda-anytime`: levels that grow finer for as long as the budget lasts, and a certificate of what was reached.
 //!
 //! Xu et al. (arXiv 2602.01339), repaired, paid for as it goes; certificates and steps along directions of negative curvature in place of the paper's
-//! perturbations. See `docs/theory/saddle-certificate.md`.
+//! perturbations. See `docs/theory/minimax.md`.
 
 use dpopt_linalg::{dot, norm};
 use dpopt_oracle::{AskError, Offers, Oracle};
@@ -26,7 +26,7 @@ pub static RGDA_ANYTIME: SaddleSolver = SaddleSolver {
     paper: "Xu et al. 2026 (arXiv 2602.01339), repaired; certificates are ours",
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
     positions: false,
-    theory_page: Some("theory/saddle-certificate.md"),
+    theory_page: Some("theory/minimax.md"),
     privacy_page: "privacy/minimax.md",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         let settings = RgdaAnytimeSettings {

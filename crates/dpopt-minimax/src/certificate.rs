@@ -244,7 +244,7 @@ pub struct ReleasedCurvature {
 ///   lambda_min(hess Phi(x)) >= lambda_min(S) - s (q + sqrt 2 W (sqrt d2 + t) + W^2 (sqrt(2 d2) + t)) - rho_J delta (1 + (scale W)^2).
 ///
 /// X is C'^-1 B'^T, with eigenvalues of C' below m raised to it. Rounding to the lattice, of the point into Y and of the eigenproblem is added. See
-/// `docs/theory/saddle-certificate.md`.
+/// `docs/theory/minimax.md`.
 ///
 /// # Privacy
 /// Up to three Gaussian releases on all records: two norms, and a Hessian clipped in Frobenius norm. The last is left out where the first two say that

@@ -21,7 +21,7 @@ pub static GDA: SaddleSolver = SaddleSolver {
     bound: None,
     positions: false,
     theory_page: None,
-    privacy_page: "privacy/groups.md",
+    privacy_page: "privacy/minimax.md",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         Ok(Box::new(GdaPlan::new(facts, budget, limits)?))
     }),

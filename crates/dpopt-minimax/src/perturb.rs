@@ -1,7 +1,7 @@
 //! `perturb-and-watch`: descent-ascent that perturbs where its estimate is short, and watches whether that moves it.
 //!
 //! Xu et al. (arXiv 2602.01339), Algorithm 2 with other thresholds: for losses without second derivatives. See
-//! `docs/theory/perturbed.md`.
+//! `docs/theory/second-order.md`.
 
 use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Oracle};
@@ -25,7 +25,7 @@ pub static PERTURB_AND_WATCH: SaddleSolver = SaddleSolver {
     paper: "Xu et al. 2026 (arXiv 2602.01339), Algorithm 2, repaired",
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
     positions: false,
-    theory_page: Some("theory/perturbed.md"),
+    theory_page: Some("theory/second-order.md"),
     privacy_page: "privacy/minimax.md",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         let settings = PerturbSettings {
@@ -37,7 +37,7 @@ pub static PERTURB_AND_WATCH: SaddleSolver = SaddleSolver {
     }),
 };
 
-/// Of each release of x, over a^2/L_Phi: the least decrease of Phi, `docs/theory/perturbed.md`, (3).
+/// Of each release of x, over a^2/L_Phi: the least decrease of Phi, `docs/theory/second-order.md`, (3).
 const DECREASE: f64 = 0.05;
 /// r over eta_H a.
 const RADIUS: f64 = 1.0 / 32.0;

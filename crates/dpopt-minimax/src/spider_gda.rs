@@ -1,6 +1,6 @@
 //! `spider-gda`: steps in proportion to a tracked estimate, a bound in the mean.
 //!
-//! SpiderBoost (arXiv 2206.00846) on Phi, with y tracked as in arXiv 2602.01339. The bound is ours: `docs/theory/rgda.md`, "spider-gda".
+//! SpiderBoost (arXiv 2206.00846) on Phi, with y tracked as in arXiv 2602.01339. The bound is ours: `docs/theory/minimax.md`, "spider-gda".
 
 use dpopt_oracle::{AskError, Oracle};
 use dpopt_privacy::{Event, NoiseMultiplier, Spend};
@@ -23,7 +23,7 @@ pub static SPIDER_GDA: SaddleSolver = SaddleSolver {
     paper: "Arora et al. 2022 (arXiv 2206.00846) on the value function, y tracked as by Xu et al. 2026 (arXiv 2602.01339)",
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
     positions: false,
-    theory_page: Some("theory/rgda.md"),
+    theory_page: Some("theory/minimax.md"),
     privacy_page: "privacy/minimax.md",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         Ok(Box::new(SpiderGdaPlan::new(facts, budget, limits)?))
@@ -47,7 +47,7 @@ const INNER: f64 = 16.0;
 ///
 /// E||grad Phi(x_t)||^2 <= 4 L_Phi F0/T + (1 + theta_2) R^2 sigma_1^2 + (terms of the start), R = sqrt d1 + w sqrt(d2)/s,
 ///
-/// where q is so small that the noise of variations is paid for by descent. T, q, K, s and the split of the budget are searched. See `docs/theory/rgda.md`.
+/// where q is so small that the noise of variations is paid for by descent. T, q, K, s and the split of the budget are searched. See `docs/theory/minimax.md`.
 ///
 /// # Privacy
 /// As many Gaussian releases on all records as are planned, with two multipliers, exactly mu-GDP; a variation over no distance releases nothing.

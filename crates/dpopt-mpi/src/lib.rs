@@ -1,7 +1,7 @@
 //! The ranks of a run over MPI: an [`Exchange`] whose sums are all-reduced as integers.
 //!
 //! A release makes few rounds: those in which the ranks agree have seven words, the sum has as many as it has coordinates. A rank that is
-//! dead or hangs ends the run on all ranks within a limit. `docs/mpi.md` says how to use it, `docs/privacy/mpi.md` who sees what.
+//! dead or hangs ends the run on all ranks within a limit. `docs/mpi.md` says how to use it, `docs/privacy/interfaces.md` who sees what.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Generalised linear problems through a public Johnson-Lindenstrauss map.
 //!
 //! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah (arXiv 2206.00846), Algorithm 4 and Theorem 6, with the
-//! errata E15 and E16 of `docs/theory/jl.md`: rows are rescaled after the map whatever it did to them, so that no
+//! errata E15 and E16 of `docs/theory/faster-rates.md`: rows are rescaled after the map whatever it did to them, so that no
 //! part of delta pays for the map's luck, and the branch without a rank rests on Gordon's inequality.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 const RATIO: f64 = 1.35;
 /// Largest trial k of the rank branch over the least possible one. Tuned.
 const MOST: f64 = 40.0;
-/// 1/sqrt(2 pi) + 1/(2 sqrt 2): the term of Gordon's inequality beside the width (`docs/theory/jl.md`).
+/// 1/sqrt(2 pi) + 1/(2 sqrt 2): the term of Gordon's inequality beside the width (`docs/theory/faster-rates.md`).
 const GORDON: f64 = 0.752_496;
 
 /// What a planner may know of a generalised linear problem f(w; (x, y)) = phi(<w, x>, y).

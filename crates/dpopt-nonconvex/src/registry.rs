@@ -81,7 +81,7 @@ const WORK: f64 = 2e9;
 const WORK_WITH_BOUND: f64 = 100.0 * WORK;
 /// Plans that are made until one is short enough: each has a lower cap on the steps.
 const TRIES: u32 = 20;
-/// Plain steps for each coordinate that a run on all records is given in any case. A choice (`docs/auto.md`).
+/// Plain steps for each coordinate that a run on all records is given in any case. A choice (`docs/solvers.md`).
 const PLAIN_STEPS: f64 = 2000.0;
 
 /// The names of the solvers that play this part, with commas between them.

@@ -198,7 +198,7 @@ impl PrivateData {
     /// # Privacy
     /// The map is public. What becomes of a record depends on that record and the map alone (its bits included),
     /// so neighbours stay neighbours; the new bound is enforced on every row and does not rest on a random
-    /// event. See `docs/privacy/jl.md`.
+    /// event. See `docs/privacy/estimator.md`.
     ///
     /// # Errors
     /// [`DataError::Map`] when the map takes rows of another length, [`DataError::InAFile`] for records that are not in

@@ -2,7 +2,7 @@
 //!
 //! Floating-point sums are not 1-Lipschitz in a record, so a sum that must have a known
 //! sensitivity is added in integers. [`LatticeSum`] clips each contribution itself and rounds it
-//! to the lattice; its contents can be read only by the curator, which adds noise. The argument is in `docs/privacy/lattice-sums.md`.
+//! to the lattice; its contents can be read only by the curator, which adds noise. The argument is in `docs/privacy/sums.md`.
 
 mod claimed;
 mod norm;

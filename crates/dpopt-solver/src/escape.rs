@@ -46,7 +46,7 @@ pub enum Watched {
 /// over the steps since, without xi, [`EscapeTest::Movement`] breaks at the first k with D_k > k M; the k-th step is then
 /// sqrt(k M - D_(k-1)) long, so that the squared lengths add up to k M. As no step before broke, that is at least sqrt M and less than
 /// eta ||v_k||. [`EscapeTest::Distance`] breaks where ||x - eta v - x_m|| >= S, and the last step ends on that sphere. (The paper rescales steps
-/// that were made already, which cannot be done: `docs/theory/errata-minimax.md`, E9.)
+/// that were made already, which cannot be done: `docs/theory/minimax.md`, E9.)
 ///
 /// # Privacy
 /// Post-processing; the perturbation is public randomness ([`Books::draw_in_ball`]).

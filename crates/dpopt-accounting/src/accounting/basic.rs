@@ -2,7 +2,7 @@
 //!
 //! If the releases of one group are together `(e1, d1)`-DP and those of the other `(e2, d2)`-DP, all
 //! of them are `(e1 + e2, d1 + d2)`-DP, also where they alternate and each depends on what was released
-//! before. The argument stands in `docs/privacy/basic-composition.md`.
+//! before. The argument stands in `docs/privacy/accounting.md`.
 //!
 //! Gaussians, their samples and whatever has a tight accountant keep it; the price of a selection
 //! beside them is its own epsilon, and no more.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! is the largest delta at epsilon = x of j such mechanisms (Dong, Durfee and Rogers 2020, Section 5). Both ends are certified: the lower one
-//! is attained by t on a grid, the upper one covers all t between. `docs/privacy/bounded-range.md`.
+//! is attained by t on a grid, the upper one covers all t between. `docs/privacy/accounting.md`.
 
 use libm::{exp, expm1};
 

@@ -11,7 +11,7 @@
 //! harder than large ones: theta is at the saddle point, and delta is known relatively. The integral is a
 //! trapezoid sum whose error has a sign and a bound; the moments are trapezoid sums
 //! on a shifted line, where neither oscillation nor tails hurt. Every answer is an interval that accounts for
-//! both sums, both truncations and rounding. The argument stands in `docs/privacy/exact.md`.
+//! both sums, both truncations and rounding. The argument stands in `docs/privacy/accounting.md`.
 //!
 //! ```
 //! use dpopt_accounting::accounting::exact;

@@ -8,7 +8,7 @@
 //! - [`by_lemma`]: where (epsilon, delta') holds for one record, `(k epsilon, delta' (e^{k epsilon} - 1)/(e^epsilon - 1))` holds for k. It
 //!   takes whatever an accountant takes.
 //!
-//! `k epsilon` at the same delta is **no** guarantee for k records. Proofs: `docs/privacy/groups-of-records.md`.
+//! `k epsilon` at the same delta is **no** guarantee for k records. Proofs: `docs/privacy/accounting.md`.
 //!
 //! ```
 //! use dpopt_accounting::accounting::group::{self, Group};

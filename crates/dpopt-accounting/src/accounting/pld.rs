@@ -12,7 +12,7 @@
 //! `e^{theta L}` so that the tail of interest is where the mass is, composes it by a fast
 //! Fourier transform, and adds bounds for truncation, wrap-around and rounding. Both results
 //! are therefore bounds and not estimates, for delta down to about 1e-270. The argument
-//! stands in `docs/privacy/pld.md`. Taken are Gaussians and Laplace noise, plain and
+//! stands in `docs/privacy/accounting.md`. Taken are Gaussians and Laplace noise, plain and
 //! Poisson-sampled, and pure, approximate, discrete and concentrated releases, in any composition.
 //!
 //! ```
@@ -122,7 +122,7 @@ const ROUNDS: usize = 7;
 /// noise multiplier of `z` means a standard deviation of `2 z` clip norms, and a sampled step
 /// has the pair `(1-q) N(0, 4z^2) + q N(1, 4z^2)` against `(1-q) N(0, 4z^2) + q N(-1, 4z^2)`.
 /// A Gaussian on a sample of fixed size has bounds that need not meet under replace-one: what is known from below is what
-/// records attain (`docs/privacy/fixed-size.md`). Of an allocation to several of its steps nothing is known from below: the lower bound
+/// records attain (`docs/privacy/accounting.md`). Of an allocation to several of its steps nothing is known from below: the lower bound
 /// is 0.
 /// A Poisson sample of Laplace noise is refused under replace-one.
 ///

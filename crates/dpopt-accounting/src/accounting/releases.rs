@@ -47,7 +47,7 @@ impl Releases {
     ///
     /// Gaussians of noise multipliers z_i on the same records compose to one Gaussian with
     /// `1/z^2 = sum 1/z_i^2`, also inside one Poisson sample and where one depends on the answer of another:
-    /// `docs/privacy/replace-one-pair.md`. A sample at rate 1 is no sample.
+    /// `docs/privacy/accounting.md`. A sample at rate 1 is no sample.
     pub(crate) fn of(accountant: Accountant, event: &Event) -> Result<Self, AccountingError> {
         event.check()?;
         let mut out = Releases::default();

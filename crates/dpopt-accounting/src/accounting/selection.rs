@@ -7,7 +7,7 @@
 //! delta(e + (eta + 1) c) <= E[K] delta_Q(e);     K Poisson of mean m:   delta(e + m delta_Q(0)) <= m delta_Q(e).
 //! ```
 //!
-//! (Koskela, Redberg and Wang 2024 for the idea; proof in `docs/privacy/selection-profiles.md`.) Papernot and Steinke's Renyi bound, which
+//! (Koskela, Redberg and Wang 2024 for the idea; proof in `docs/privacy/selection.md`.) Papernot and Steinke's Renyi bound, which
 //! [`Accountant::Rdp`] has, needs two orders of the divergence; where the profile is known more closely than the divergence this is the smaller one.
 
 use super::moments::log_inverse_gamma;

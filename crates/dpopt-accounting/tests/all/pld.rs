@@ -141,7 +141,7 @@ fn deltas_of_other_tools_agree() {
 
 #[test]
 fn replace_one_uses_the_antipodal_pair() {
-    // By contour integration in another language; see docs/privacy/pld.md.
+    // By contour integration in another language; see docs/privacy/accounting.md.
     let replace = |list: &[(f64, f64, u64)], at: f64| {
         pld::epsilon(&steps(list), delta(at), Adjacency::ReplaceOne).unwrap()
     };

@@ -4,7 +4,7 @@
 //! curve) and, if wanted, the sum of log losses; for several classes a table of classes and
 //! predictions, and sums of right calls and of log losses; for numbers the sums of errors.
 //! All else is computed from them: see [`EvaluationCounts::evaluation`], [`ClassCounts::evaluation`] and
-//! [`NumberSums::evaluation`]. The argument is in `docs/privacy/evaluation.md`.
+//! [`NumberSums::evaluation`]. The argument is in `docs/privacy/certificates.md`.
 
 mod measured;
 mod model;

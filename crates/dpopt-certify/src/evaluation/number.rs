@@ -18,7 +18,7 @@ use super::release::{EvaluationError, MeanOf, Sums, TallyPlan, check, too_large_
 /// A prediction that is NaN has e = 1; a record without a label is one of zeros, as everywhere.
 ///
 /// # Privacy
-/// One `Gaussian(z)` on all records. `docs/privacy/evaluation.md`.
+/// One `Gaussian(z)` on all records. `docs/privacy/certificates.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct NumberPlan {

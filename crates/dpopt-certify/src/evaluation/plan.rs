@@ -32,7 +32,7 @@ pub struct EvaluationSettings {
 /// adds the column of its cell in the square root of the matrix of prefix sums of its class; shares are whether the call is right and min(l, M)/M, l = ln(1 + e^(-y z)).
 ///
 /// # Privacy
-/// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/evaluation.md`.
+/// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/certificates.md`.
 ///
 /// ```
 /// use std::num::NonZeroUsize;

@@ -39,7 +39,7 @@ impl Noisy<'_> {
     /// Where the area is, whatever the order within bins, but with probability `failure`.
     ///
     /// # Formula
-    /// `docs/privacy/evaluation.md`: the form D(theta) = p^T (L - theta 1 1^T) q is 0 at the area, L without ties for the lower end and with them for
+    /// `docs/privacy/certificates.md`: the form D(theta) = p^T (L - theta 1 1^T) q is 0 at the area, L without ties for the lower end and with them for
     /// the upper one; of noisy sums it is further off than its bound with probability failure/2 at most.
     pub(super) fn measured(&self, failure: f64) -> Measured {
         let grid = |k: usize| k as f64 / STEPS as f64;

@@ -75,7 +75,7 @@ pub(super) fn check(name: &'static str, value: f64, fits: bool) -> Result<(), Ev
 /// S + N(0, s^2 I), S the sum of contributions of length R, s = 2 R z under replace-one and R z under add-remove, z = 1/mu.
 ///
 /// # Privacy
-/// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/evaluation.md`.
+/// One `Gaussian(z)` on all records: mu-GDP. `docs/privacy/certificates.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TallyPlan {

@@ -20,7 +20,7 @@ use crate::confusion::{class_of, largest};
 /// on the log loss l = -ln softmax(z)_y, min(l, M)/M; under add-remove a constant 1. R^2 = 1 + m/4 with m shares.
 ///
 /// # Privacy
-/// One `Gaussian(z)` on all records: each record is in one cell. `docs/privacy/evaluation.md`.
+/// One `Gaussian(z)` on all records: each record is in one cell. `docs/privacy/certificates.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ClassesPlan {

@@ -342,7 +342,7 @@ const AREAS: [([usize; 2], f64); 6] = [
 #[test]
 #[expect(
     clippy::print_stdout,
-    reason = "the figures of docs/privacy/evaluation.md"
+    reason = "the figures of docs/privacy/certificates.md"
 )]
 fn the_interval_of_the_area_holds_it_and_is_narrow() {
     for (sizes, mu) in AREAS {

@@ -156,7 +156,7 @@ impl GradientNormPlan {
 }
 
 /// How far the mean of contributions that are added as products of matrices may be from that of the clipped ones, over the clip
-/// radius (`docs/privacy/outer-products.md`). In blocks the clip is 0.31 % shorter and the rest far smaller. Exact products have a
+/// radius (`docs/privacy/sums.md`). In blocks the clip is 0.31 % shorter and the rest far smaller. Exact products have a
 /// clip that is shorter by d^(1/4) 2^-14.5 and round factors, which moves the product by as much.
 fn of_products(dim: usize) -> f64 {
     let exact = 2.0 * (dim as f64).sqrt().sqrt() * (-14.5f64).exp2();

@@ -20,7 +20,7 @@ const NETS: u32 = 240;
 /// ||grad F_P - grad F_D|| <= L0 (1 + sqrt(2 ln(2N/p_k)))/sqrt n + 2 L1 r,  
 /// ||hess F_P - hess F_D|| <= L1 (sqrt(2l/n) + 2l/(3n)) + 2 rho r,  l = ln(4 d N/p_k),  N = (1 + 2R/r)^d,
 ///
-/// each with the r for which it is least. Proof: `docs/theory/sosp.md`, "The population".
+/// each with the r for which it is least. Proof: `docs/theory/second-order.md`, "The population".
 ///
 /// The records are n independent draws from the population. L0, L1 and rho are constants of **each** record's loss on the whole ball.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -30,7 +30,7 @@ use super::{
 ///
 /// **Without a Hessian**: above 1,024 dimensions, and where C_F is so much above L1 that it is cheaper, curvature is told by an [`Episode`] of
 /// products with the Hessian, which takes what it needs of mu: certified iff it stays, and an exit is a direction u with <u, hess F u> <= -h
-/// (where the number of records is public). Then C_F is not used, and L1 has to bound each record's Hessian in operator norm. `docs/theory/episodes.md`.
+/// (where the number of records is public). Then C_F is not used, and L1 has to bound each record's Hessian in operator norm. `docs/theory/second-order.md`.
 ///
 /// # Privacy
 /// Under add-remove F is the sum of losses over the declared number of records. Two `Gaussian` events on all records: mu-GDP together. The second

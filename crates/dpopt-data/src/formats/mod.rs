@@ -6,7 +6,7 @@
 //! what is wrong with it. What a record holds is never an error, a message or a count: in the
 //! binary formats every bit pattern is a number, and one that is not finite makes its record
 //! contribute nothing; in LIBSVM a line that can't be read is a record that contributes nothing.
-//! `docs/formats.md` has the rules and the argument, format by format.
+//! `docs/tables.md` has the rules and the argument, format by format.
 //!
 //! # Bounds
 //! Headers are limited before they are read, lengths multiplied with overflow checks, entries

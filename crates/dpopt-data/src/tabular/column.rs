@@ -157,7 +157,7 @@ pub struct Category {
 /// A column of texts in buckets.
 ///
 /// # Formula
-/// One feature of value `scale`, that of the text's bucket (`docs/tabular.md`).
+/// One feature of value `scale`, that of the text's bucket (`docs/tables.md`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Hashed {

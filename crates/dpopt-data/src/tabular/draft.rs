@@ -250,7 +250,7 @@ fn write_draft(
     writeln!(
         out,
         "# Longer rows are rescaled: a smaller bound means less noise. Drafted: half the root of 1 for the intercept, 1 for each category\n\
-         # and 1/3 for each centred number ({used} columns), by the shape of the table alone (docs/auto.md)."
+         # and 1/3 for each centred number ({used} columns), by the shape of the table alone (docs/solvers.md)."
     )?;
     writeln!(out, "row_norm = {:?}", (0.5 * typical * 10.0).ceil() / 10.0)?;
     writeln!(out, "intercept = 1.0")?;

@@ -9,7 +9,7 @@
 //! Nothing in a record is an error: whatever the schema does not foresee becomes the schema's
 //! default, silently, because an abort is an output too. What doesn't depend on records (a missing
 //! file, a header, the schema itself) is a [`TabularError`]. The rules and the argument are in
-//! `docs/tabular.md`.
+//! `docs/tables.md`.
 //!
 //! [`check()`] and [`draft_schema`] are the exceptions: they are **not private**, they report what
 //! the records hold, and are meant for public or synthetic data.

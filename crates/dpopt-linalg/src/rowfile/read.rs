@@ -15,7 +15,7 @@ const GAP_BYTES: u64 = 1 << 14;
 /// Bytes of the index that are read at a time.
 const PIECE: usize = 1 << 16;
 
-/// Rows with a label each that stay in their file (see the format in the source of this module and `docs/formats.md`).
+/// Rows with a label each that stay in their file (see the format in the source of this module and `docs/tables.md`).
 ///
 /// # Privacy
 /// The bits of a row are those in the file, whatever is read beside it. Which parts of the file are read, and when, shows to

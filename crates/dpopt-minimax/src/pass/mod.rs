@@ -1,6 +1,6 @@
 //! `rgda-chain`, `rgda-prefix`, `rgda-rounds`: descent-ascent for the population, each record read once.
 //!
-//! Xu et al. (arXiv 2602.01339), the population version, repaired: `docs/theory/rgda-pass.md` has the theorem.
+//! Xu et al. (arXiv 2602.01339), the population version, repaired: `docs/theory/minimax.md` has the theorem.
 
 mod estimate;
 mod period;
@@ -28,7 +28,7 @@ macro_rules! pass {
             paper: $paper,
             bound: Some((BoundedQuantity::GradientNorm, BoundSense::PopulationMean)),
             positions: true,
-            theory_page: Some("theory/rgda-pass.md"),
+            theory_page: Some("theory/minimax.md"),
             privacy_page: "privacy/minimax.md",
             planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
                 let settings = RgdaPassSettings::new($estimate).with_failure(limits.failure);

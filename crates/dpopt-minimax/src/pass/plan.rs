@@ -69,7 +69,7 @@ impl RgdaPassSettings {
 /// E||grad Phi(x)|| <= (F0/(h T) + L_Phi h/2 + 2 e)/(1 - p),
 ///
 /// e^2 = (C_x + w C_y)^2/b + R^2 V + (1 + w^2/s^2) L^2 Lambda/beta, with V the variance of the noise, Lambda the mean path of a period, and what y
-/// is behind. Everything but n is searched. `docs/theory/rgda-pass.md` has the proof.
+/// is behind. Everything but n is searched. `docs/theory/minimax.md` has the proof.
 ///
 /// # Privacy
 /// Every record is read by one release of noise multiplier 1/mu, or in one step of a period that costs as much: parallel composition, exactly mu-GDP. Needs

@@ -129,7 +129,7 @@ impl Search<'_> {
         }
     }
 
-    /// The pass with these numbers, where the records suffice for it: the theorem of `docs/theory/rgda-pass.md`.
+    /// The pass with these numbers, where the records suffice for it: the theorem of `docs/theory/minimax.md`.
     fn shape(
         &self,
         of: &Numbers,

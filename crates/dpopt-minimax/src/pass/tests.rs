@@ -30,7 +30,7 @@ fn plan(facts: &SaddleFacts, estimate: PassEstimate) -> Result<RgdaPassPlan, Pla
     RgdaPassPlan::new(facts, &budget(), RgdaPassSettings::new(estimate), &limits)
 }
 
-/// The numbers of a plan, put into the formulas of `docs/theory/rgda-pass.md` for one curvature in y and K = 1, written anew here.
+/// The numbers of a plan, put into the formulas of `docs/theory/minimax.md` for one curvature in y and K = 1, written anew here.
 #[test]
 fn plans_satisfy_the_theorem() {
     for estimate in ALL {

@@ -1,7 +1,7 @@
 //! `rgda`: steps of a fixed length in x against a tracked estimate, until it is short.
 //!
 //! Xu, Tao, Ding, Fan, Wang, "Finding Differentially Private Second Order Stationary Points in Stochastic Minimax Optimization" (arXiv
-//! 2602.01339), Algorithm 2, repaired: see `docs/theory/rgda.md` for the theorem and `docs/theory/errata-minimax.md` for what is not as printed.
+//! 2602.01339), Algorithm 2, repaired: see `docs/theory/minimax.md` for the theorem and `docs/theory/minimax.md` for what is not as printed.
 
 use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Oracle};
@@ -26,7 +26,7 @@ pub static RGDA: SaddleSolver = SaddleSolver {
     paper: "Xu et al. 2026 (arXiv 2602.01339), Algorithm 2, repaired",
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
     positions: false,
-    theory_page: Some("theory/rgda.md"),
+    theory_page: Some("theory/minimax.md"),
     privacy_page: "privacy/minimax.md",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         Ok(Box::new(RgdaPlan::new(facts, budget, limits)?))
@@ -41,7 +41,7 @@ pub static RGDA: SaddleSolver = SaddleSolver {
 /// proportion to their displacement. a is the least for which the error of g_x is at most a/2 and the budget pays for T = 8 L_Phi F0/a^2
 /// steps; K, q, the scale of y and the two multipliers are searched.
 ///
-/// A run that ends so has ||grad Phi(x)|| <= 3 a/2 with probability 1 - p, p that of the limits. `docs/theory/rgda.md` has the proof, of the preset that
+/// A run that ends so has ||grad Phi(x)|| <= 3 a/2 with probability 1 - p, p that of the limits. `docs/theory/minimax.md` has the proof, of the preset that
 /// states a bound; of curvature nothing is stated.
 ///
 /// # Privacy

@@ -89,7 +89,7 @@ impl RgdaPlan {
     /// # Formula
     /// b is n/2, n/4, and so on. Samples of fixed size under replace-one, otherwise Poisson samples at rate b/n; divided by b whatever was drawn. The
     /// error of g_x has another part, that of the samples: along a squared path P it is at most L sqrt(P) (sqrt(2 l/b) + 4 l/(3 b)), with
-    /// probability 2 e^-l, and what is left of a/2 is the noise's. `docs/theory/rgda.md` has the proof.
+    /// probability 2 e^-l, and what is left of a/2 is the noise's. `docs/theory/minimax.md` has the proof.
     ///
     /// # Privacy
     /// A fixed number of Gaussian releases: anchors on all records, variations on fresh samples. Multipliers are scaled until the

@@ -218,7 +218,7 @@ impl Counts {
     }
 }
 
-/// The schedule with these counts whose errors have typical size: `docs/theory/rgda.md`, "Practical constants".
+/// The schedule with these counts whose errors have typical size: `docs/theory/minimax.md`, "Practical constants".
 fn practical(of: &Numbers, target: f64, counts: Counts) -> Option<Schedule> {
     let Counts {
         steps,
@@ -260,7 +260,7 @@ struct Sample {
 
 impl Sample {
     /// With probability 1 - p no sum of sampling errors along a squared path of 1 is longer, for changes of Lipschitz constant 1: Bernstein's
-    /// inequality for martingales, `docs/theory/rgda.md`.
+    /// inequality for martingales, `docs/theory/minimax.md`.
     fn reach(&self, failure: f64) -> f64 {
         let log = (2.0 / failure).ln();
         (2.0 * log / self.batch).sqrt() + 4.0 * log / (3.0 * self.batch)

@@ -90,11 +90,11 @@ impl AdaptiveBatchSettings {
 /// gradient of b_c others may certify ||grad F|| <= alpha; or its eigenvector is a direction of negative curvature, which the gradient of b_s
 /// others gives a sign. Above 1,024 dimensions, or where it needs fewer records or is asked for ([`CurvatureBy`]), an
 /// [`Episode`](dpopt_solver::Episode) of products with the Hessian of b_H records takes its place. F is the **population** risk: the records are a sample in an order that does not depend on them. See
-/// `docs/theory/adaptive-batch.md` for the theorems and [`AdaptiveBatchSchedule`] for the numbers.
+/// `docs/theory/second-order.md` for the theorems and [`AdaptiveBatchSchedule`] for the numbers.
 ///
 /// # Privacy
 /// Every record is read by one release, or one step of a period, of noise multiplier 1/mu: parallel composition, exactly mu-GDP. The products
-/// of an episode read one slice, under a cap of its own of the same size. Batch sizes follow the releases. Needs fixed positions, so not under add/remove. See `docs/privacy/adaptive-batch.md`.
+/// of an episode read one slice, under a cap of its own of the same size. Batch sizes follow the releases. Needs fixed positions, so not under add/remove. See `docs/privacy/second-order.md`.
 ///
 /// # Complexity
 /// At most n records, 2 n gradients; memory O(d T) for a period of T estimates, O(d^2) for a Hessian.

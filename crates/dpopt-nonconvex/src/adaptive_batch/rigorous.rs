@@ -1,4 +1,4 @@
-//! The fewest records after which a run ends in a certificate with the planned probability: `docs/theory/adaptive-batch.md`, Theorem 2.
+//! The fewest records after which a run ends in a certificate with the planned probability: `docs/theory/second-order.md`, Theorem 2.
 
 use dpopt_oracle::Batch;
 use dpopt_privacy::PrefixKind;

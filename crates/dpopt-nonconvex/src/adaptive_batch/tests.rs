@@ -40,7 +40,7 @@ fn plan(
     AdaptiveBatchPlan::new(&facts(dim, records), &HESSIAN, &budget(), settings)
 }
 
-/// The tables of `docs/theory/adaptive-batch.md`, and what one pass has to reach.
+/// The tables of `docs/theory/second-order.md`, and what one pass has to reach.
 #[test]
 fn planned_bounds_are_those_of_the_page() {
     for (constants, dim, records, known) in [

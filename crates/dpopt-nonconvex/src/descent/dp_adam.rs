@@ -56,7 +56,7 @@ impl DpAdamPlan {
     /// # Formula
     /// Steps, sampling rate, clip radius and noise of [`DpSgdPlan::new`]; b1 = 0.9, b2 = 0.999, e = 1e-8 C, no subtraction. Of pure noise Adam makes
     /// steps of about eta in each coordinate, so that after T steps a row of norm X sees logit noise of about eta sqrt(T) X:
-    /// eta = 1.5/(X sqrt T), the noise at which the other plans end (`docs/auto.md`); of a loss with kinks 0.025 F0/(L0 sqrt T). A rule of ours, not measured on real data.
+    /// eta = 1.5/(X sqrt T), the noise at which the other plans end (`docs/solvers.md`); of a loss with kinks 0.025 F0/(L0 sqrt T). A rule of ours, not measured on real data.
     ///
     /// # Errors
     /// [`PlanError`].

@@ -109,7 +109,7 @@ impl DpSgdPlan {
     /// eta = 0.1 F0/L0^2. In the limit of many steps T releases at rate r and
     /// multiplier z compose to mu = r sqrt(T)/z, so the noise along a flat direction depends, as
     /// for noisy gradient descent, only on the horizon q: T = ceil((1 - 0.9) q), at most
-    /// `max_steps`. The rate is 1.5 mu/sqrt(T), at which z is near 1.5. (Ours; `docs/auto.md`.)
+    /// `max_steps`. The rate is 1.5 mu/sqrt(T), at which z is near 1.5. (Ours; `docs/solvers.md`.)
     ///
     /// # Errors
     /// [`PlanError`].

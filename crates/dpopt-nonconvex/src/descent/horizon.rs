@@ -1,6 +1,6 @@
 //! The step-size rule of the plans without a bound.
 //!
-//! Ours; not from a paper. See `docs/auto.md` for how its constants were fixed.
+//! Ours; not from a paper. See `docs/solvers.md` for how its constants were fixed.
 //!
 //! Along a direction of little curvature a run of noisy gradient descent adds up its noise: over
 //! a total step length (horizon) s the noise in a coordinate has standard deviation s tau, with
@@ -18,7 +18,7 @@ pub(super) const NO_RULE: Auto = Auto::Never(
     "it states no bound, and no public rule tells where it is better than the one that is taken",
 );
 
-/// Logit noise, in the least curved directions, at which a run ends: rho in `docs/auto.md`. A
+/// Logit noise, in the least curved directions, at which a run ends: rho in `docs/solvers.md`. A
 /// tuned constant (on synthetic data).
 const LOGIT_NOISE: f64 = 1.5;
 

@@ -16,7 +16,7 @@ const WITH_BOUND: &str = "noisy-gd-theory";
 pub static NOISY_GD: Solver = Solver {
     name: SOLVER,
     summary: "generalised linear losses and networks, kinks or not",
-    paper: "none: a rule of ours, docs/auto.md",
+    paper: "none: a rule of ours, docs/solvers.md",
     needs: Needs {
         no_constants: true,
         ..Needs::NOTHING
@@ -41,7 +41,7 @@ pub static NOISY_GD_THEORY: Solver = Solver {
     uses_rank: true,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
     auto: Auto::ByBound,
-    theory_page: Some("theory/spiderboost.md"),
+    theory_page: Some("theory/faster-rates.md"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, extra, budget, limits| {
         Ok(Box::new(match extra.rank {
@@ -99,7 +99,7 @@ impl NoisyGdPlan {
     ///
     /// # Formula
     /// E||grad F||^2 <= 2 L1 F0/T + r sigma^2: F depends on the projection of w to the span alone, whose
-    /// walk is noisy gradient descent in r dimensions. (`docs/theory/jl.md`.)
+    /// walk is noisy gradient descent in r dimensions. (`docs/theory/faster-rates.md`.)
     ///
     /// # Errors
     /// As [`NoisyGdPlan::theory`].
@@ -158,7 +158,7 @@ impl NoisyGdPlan {
     /// C = L0/2, eta = 1/L1, horizon q = rho L1/(tau X) plain steps with tau = s C/(n mu) and
     /// rho = 1.5; of a label in [-h, h] C = min(r h L1/X, L0/2), r = max(0.15, 0.04 sqrt(n mu/(s d))), and rho = 0.1 h, of counts C = 0.2 L0 and rho = 0.4; of a loss with kinks C = L0, eta = 0.1 F0/L0^2, q = 0.25 L0/tau. If q <= c - 1, with c = 10: T = ceil(q) without momentum. Otherwise
     /// T = ceil(c sqrt(q/(c-1))) (at most `max_steps`) with momentum 1 - c/T, whose horizon
-    /// eta T^2 (c-1)/c^2 is q eta. (Ours; `docs/auto.md`.)
+    /// eta T^2 (c-1)/c^2 is q eta. (Ours; `docs/solvers.md`.)
     ///
     /// # Errors
     /// [`PlanError::BadFact`] or an accounting error.

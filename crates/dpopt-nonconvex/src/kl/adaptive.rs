@@ -2,7 +2,7 @@
 //!
 //! Menart, Ullah, Arora, Bassily and Guzman, "Differentially Private Non-Convex Optimization under the KL Condition with
 //! Optimal Rates", Algorithm 3 and Theorems 3 to 5, with the errata E-9 to E-15 and E-25 to E-27 of
-//! `docs/theory/adaptive-gd.md`. As printed it spends many times its budget: what a step costs is computed there from a noisy
+//! `docs/theory/kl-condition.md`. As printed it spends many times its budget: what a step costs is computed there from a noisy
 //! norm, and here from the noise that is really added, before the release and under a filter.
 
 use dpopt_privacy::accounting::zcdp;

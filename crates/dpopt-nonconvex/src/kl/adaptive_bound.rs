@@ -1,6 +1,6 @@
 //! What adaptive noisy gradient descent is sure of, with probability 1 - beta: before a run and after it.
 //!
-//! Proofs: `docs/theory/adaptive-gd.md`. All sums of costs there are in squared mu. Each bound is the root of a decreasing
+//! Proofs: `docs/theory/kl-condition.md`. All sums of costs there are in squared mu. Each bound is the root of a decreasing
 //! function: what a run must have cost if it ended above.
 
 use dpopt_solver::{KlCondition, Outcome, PlanError};

@@ -2,7 +2,7 @@
 //!
 //! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah (arXiv 2206.00846), Algorithm 3 with its two inner solvers,
 //! Algorithm 7 ([`RecursiveGdPlan`]) and Algorithms 5 and 6 ([`RecursiveSgdPlan`]), repaired. The proof of the
-//! bounds, and where they differ from the paper, is in `docs/theory/recursive-regularization.md`.
+//! bounds, and where they differ from the paper, is in `docs/theory/faster-rates.md`.
 
 mod descent;
 mod facts;

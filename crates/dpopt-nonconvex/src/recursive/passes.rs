@@ -28,8 +28,8 @@ pub static RECURSIVE_SGD: Solver = Solver {
     auto: Auto::Never(
         "it needs a radius, a claim that nobody is asked for, and its bound is on the population",
     ),
-    theory_page: Some("theory/recursive-regularization.md"),
-    privacy_page: "privacy/phased-sgd.md",
+    theory_page: Some("theory/faster-rates.md"),
+    privacy_page: "privacy/estimator.md",
     planner: |facts, extra, budget, _| {
         let facts = ConvexFacts {
             public: *facts,
@@ -72,7 +72,7 @@ pub struct SgdStage {
 ///
 /// # Privacy
 /// Every pass is one Gaussian release of multiplier 1/mu on a slice of its own: mu-GDP as a whole, **for losses
-/// that are convex and smooth for every record**. `docs/privacy/phased-sgd.md`.
+/// that are convex and smooth for every record**. `docs/privacy/estimator.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecursiveSgdPlan {
     terms: Terms,

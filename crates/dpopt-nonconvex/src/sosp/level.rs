@@ -108,7 +108,7 @@ impl SospLevel {
 /// The cheapest level of fresh gradients with these targets whose dearest run is bounded; none where there is none.
 ///
 /// # Formula
-/// `docs/theory/sosp.md`, "The plan". With sigma the noise of a gradient per coordinate, c = L1 eta, a = eta (1 - c/2), b = eta (1 - c),
+/// `docs/theory/second-order.md`, "The plan". With sigma the noise of a gradient per coordinate, c = L1 eta, a = eta (1 - c/2), b = eta (1 - c),
 /// N gradient releases and K escapes,
 ///
 /// F0 >= T D + K Phi - rest, cost <= T c_1 + attempts (c_1 + c_2) + (K + 1) c_H,

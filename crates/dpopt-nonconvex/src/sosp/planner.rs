@@ -105,12 +105,12 @@ impl SospSettings {
 /// ||grad F(w)|| <= alpha the Hessian H' too. Its least eigenvalue lambda' certifies lambda_min(hess F(w)) >= -lambda, or its eigenvector u
 /// is a direction of negative curvature, along which the walk goes r u, against g'. Above 1,024 dimensions, or where it is cheaper or asked for
 /// ([`CurvatureBy`]), an [`Episode`](dpopt_solver::Episode) of products with the Hessian tells the same. Otherwise it goes -eta g'. The plan is the least
-/// alpha whose dearest run the budget pays for; see `docs/theory/sosp.md` for the theorem and [`SospLevel`] for the numbers.
+/// alpha whose dearest run the budget pays for; see `docs/theory/second-order.md` for the theorem and [`SospLevel`] for the numbers.
 ///
 /// # Privacy
 /// `Spend::AtMost(Gaussian(1/mu))`: every release is a Gaussian one of all records, of enforced sensitivity, whose multiplier is a function
 /// of earlier releases (of how many certificates were made), and a filter refuses what would bring the sum of 1/z^2 above mu^2. See
-/// `docs/privacy/sosp.md`.
+/// `docs/privacy/second-order.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SospPlan {
     pub(super) terms: Terms,

@@ -30,7 +30,7 @@ const EVENTS: f64 = 4.0;
 /// The cheapest level of recursive estimates with these targets whose dearest run is bounded; none where there is none.
 ///
 /// # Formula
-/// `docs/theory/sosp.md`, Theorem 4.
+/// `docs/theory/second-order.md`, Theorem 4.
 pub(super) fn cheapest(of: &Problem<'_>, targets: SecondOrderTargets) -> Option<SospLevel> {
     if of.facts.dim > MAX_PRIVATE_HESSIAN_DIM {
         return None;

@@ -35,7 +35,7 @@ fn least(dim: usize, records: u64, estimates: Estimates) -> f64 {
     plan.level().targets.gradient
 }
 
-/// The table of `docs/theory/sosp.md`: fresh and recursive estimates, and what the specification asks for.
+/// The table of `docs/theory/second-order.md`: fresh and recursive estimates, and what the specification asks for.
 #[test]
 fn planned_bounds_are_those_of_the_page() {
     for (dim, records, fresh, recursive, asked) in [
@@ -133,7 +133,7 @@ fn the_dearest_run_of_a_recursive_plan_is_what_it_pays_for() {
     }
 }
 
-/// The second table of `docs/theory/sosp.md`: by episodes, which are all there is above 1,024 dimensions.
+/// The second table of `docs/theory/second-order.md`: by episodes, which are all there is above 1,024 dimensions.
 #[test]
 fn planned_bounds_by_episodes_are_those_of_the_page() {
     let hessian = HessianFacts {

@@ -2,7 +2,7 @@
 //!
 //! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah, "Faster Rates of Convergence to Stationary
 //! Points in Differentially Private Optimization" (arXiv 2206.00846), Algorithm 1 and Theorem 1,
-//! with the errata E1 to E8 of `docs/theory/spiderboost.md`: the printed phase length and noise
+//! with the errata E1 to E8 of `docs/theory/faster-rates.md`: the printed phase length and noise
 //! constants give no descent, so both are planned from the exact privacy cost instead.
 
 use dpopt_oracle::{AskError, Oracle};
@@ -25,7 +25,7 @@ pub static SPIDERBOOST: Solver = Solver {
     uses_rank: true,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
     auto: Auto::ByBound,
-    theory_page: Some("theory/spiderboost.md"),
+    theory_page: Some("theory/faster-rates.md"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, extra, budget, limits| {
         Ok(Box::new(match extra.rank {

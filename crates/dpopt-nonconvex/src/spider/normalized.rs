@@ -3,7 +3,7 @@
 //! The estimator of [`crate::SpiderBoostPlan`], and the step of Fang, Li, Lin, Zhang, "SPIDER: Near-Optimal
 //! Non-Convex Optimization via Stochastic Path Integrated Differential Estimator" (arXiv 1807.01695, Option I): along
 //! the estimate, of a length that the plan fixes, shorter where the estimate is below a public floor. Arora et al.
-//! (arXiv 2206.00846) name the variant and don't specify it; the bound is derived in `docs/theory/normalized-spider.md`.
+//! (arXiv 2206.00846) name the variant and don't specify it; the bound is derived in `docs/theory/faster-rates.md`.
 
 use dpopt_linalg::norm;
 use dpopt_oracle::{AskError, Oracle};
@@ -26,7 +26,7 @@ pub static NORMALIZED_SPIDER: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::Mean)),
     auto: Auto::ByBound,
-    theory_page: Some("theory/normalized-spider.md"),
+    theory_page: Some("theory/faster-rates.md"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {
         let plan = NormalizedSpiderPlan::new(facts, budget, limits.max_steps)?;

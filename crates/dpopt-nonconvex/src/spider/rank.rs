@@ -2,7 +2,7 @@
 //!
 //! The gradient of a generalised linear loss lies in the span of the rows, of dimension r, and so
 //! does everything that the descent lemma sees. Noise off the span moves no gradient; it lengthens
-//! steps, and with them the noise of SpiderBoost's variations. `docs/theory/jl.md` has the proofs.
+//! steps, and with them the noise of SpiderBoost's variations. `docs/theory/faster-rates.md` has the proofs.
 
 use dpopt_solver::search::{MOST_STEPS, longest_that_fits, whole};
 use dpopt_solver::{Budget, PlanError, PublicFacts, PublicRank};

@@ -2,7 +2,7 @@
 //!
 //! The estimator of Cutkosky and Orabona, "Momentum-Based Variance Reduction in Non-Convex SGD" (arXiv 1905.10018);
 //! Arora et al. (arXiv 2206.00846) name the private variant and don't specify it. The bound is derived in
-//! `docs/theory/storm.md`.
+//! `docs/theory/faster-rates.md`.
 
 use dpopt_oracle::{AskError, Batch, Level, Momentum, Oracle, Running, Schedule};
 use dpopt_privacy::{ClipNorm, NoiseMultiplier, Which};
@@ -24,7 +24,7 @@ pub static STORM: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
     auto: Auto::ByBound,
-    theory_page: Some("theory/storm.md"),
+    theory_page: Some("theory/faster-rates.md"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {
         Ok(Box::new(StormPlan::new(facts, budget, limits.max_steps)?))

@@ -110,7 +110,7 @@ fn squared_mu(event: &Event) -> f64 {
     costs::squared_mu(event, Adjacency::ReplaceOne).unwrap()
 }
 
-/// E-9 (docs/theory/adaptive-gd.md): as printed, a norm of -100 made the dearest gradient, charged next to nothing.
+/// E-9 (docs/theory/kl-condition.md): as printed, a norm of -100 made the dearest gradient, charged next to nothing.
 #[test]
 fn a_negative_norm_never_makes_a_step() {
     let fixed = plan(NormQueries::Fixed, AdaptiveSelection::Last);

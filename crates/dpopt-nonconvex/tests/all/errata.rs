@@ -1,5 +1,5 @@
 //! The printed formulas of arXiv 2206.00846 that fail, each next to what replaces it. The numbers are those of
-//! `docs/theory/errata-faster-rates.md`; "printed" values are computed here from the paper's formulas.
+//! `docs/theory/faster-rates.md`; "printed" values are computed here from the paper's formulas.
 
 use dpopt_nonconvex::{
     JlBranch, JlFacts, JlPlan, NoisyGdPlan, Plan, PlanError, PublicFacts, PublicRank,

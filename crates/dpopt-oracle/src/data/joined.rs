@@ -23,7 +23,7 @@ impl<R: Records> PrivateData<R> {
     /// # Privacy
     /// The public number of records is that of all ranks. Under add/remove it is the declared one, which has to be the same on all ranks;
     /// how many each of them has crosses the wire, as sums without noise do, and no rank shows it. See
-    /// `docs/privacy/mpi.md`.
+    /// `docs/privacy/interfaces.md`.
     ///
     /// # Errors
     /// [`DataError::Exchange`] where ranks disagree, and for more records than a sum can hold; [`DataError::JoinedLate`].

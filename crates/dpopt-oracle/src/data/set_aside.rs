@@ -18,7 +18,7 @@ impl PrivateData {
     /// # Privacy
     /// Positions are drawn without looking at records, and neighbours differ at one of them, so in one part: what is released of both is
     /// as private as the less private of the two, and the second may depend on what was released of the first. See
-    /// `docs/privacy/evaluation.md`, "A hold-out beside a run". Under add/remove one record more would shift all later positions.
+    /// `docs/privacy/certificates.md`, "A hold-out beside a run". Under add/remove one record more would shift all later positions.
     ///
     /// # Errors
     /// [`DataError::NoHoldOut`] under add/remove; [`DataError::HoldOut`] unless both parts have records; [`DataError::HoldOutInAFile`];

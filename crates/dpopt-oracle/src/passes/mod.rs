@@ -2,7 +2,7 @@
 //!
 //! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah (arXiv 2206.00846), Algorithm 6, averaging the points after
 //! each step. This is the one operation of the crate that is no mean of a query; the privacy argument is in
-//! `docs/privacy/phased-sgd.md`.
+//! `docs/privacy/estimator.md`.
 
 mod ranks;
 mod weights;
@@ -185,7 +185,7 @@ impl<'a, L: ConvexSmooth> OutputPerturbed<'a, L> {
         })
     }
 
-    /// How far the output as computed can be from the one in real numbers: `docs/privacy/phased-sgd.md`.
+    /// How far the output as computed can be from the one in real numbers: `docs/privacy/estimator.md`.
     fn slack(
         &self,
         pass: &Pass<'_>,

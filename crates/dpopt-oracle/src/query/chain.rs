@@ -79,7 +79,7 @@ impl HessianLink {
 /// # Privacy
 /// A record is in one slice, so it adds at most `share`, whatever it holds and whatever the constants of the loss are worth.
 /// One Gaussian of the noise multiplier, scaled to the share, charged to **every** slice of the chain. See
-/// `docs/privacy/chains.md`.
+/// `docs/privacy/curator.md`.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainProduct<'a> {
     /// The links: an anchor first, then changes from where the one before ends.

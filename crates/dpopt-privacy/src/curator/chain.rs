@@ -57,7 +57,7 @@ impl Curator {
     /// # Privacy
     /// One [`Event::Gaussian`], charged to the share of **each** of the slices: a record is in one of them, and moves the
     /// sum by what it adds there, which is at most the bound's radius. What a slice has paid for a shorter chain it has
-    /// paid; a chain with a slice whose share is used up is refused as a whole. See `docs/privacy/chains.md`.
+    /// paid; a chain with a slice whose share is used up is refused as a whole. See `docs/privacy/curator.md`.
     ///
     /// # Errors
     /// [`Refused`]; nothing has been drawn or charged then. [`PoolError::EmptyChain`] and [`PoolError::SliceTwice`] for

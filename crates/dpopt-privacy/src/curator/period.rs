@@ -22,7 +22,7 @@ use super::Curator;
 /// The running sum without noise and the noise itself live here only, are overwritten when this
 /// is dropped, and can be neither read, copied, printed nor written out. What the period costs
 /// was paid when it was opened, or is paid by each slice at its first step, or at each step that samples it; stopping early is
-/// allowed at any time. The argument is in `docs/privacy/prefix-sums.md`.
+/// allowed at any time. The argument is in `docs/privacy/sums.md`.
 ///
 /// ```
 /// use dpopt_privacy::{

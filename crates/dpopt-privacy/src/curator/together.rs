@@ -24,7 +24,7 @@ impl Curator {
     /// # Privacy
     /// A protected curator takes the key of the first rank, so that all draw the same samples and the same noise; a simulated one has to
     /// have the same seed. A release is charged by the first rank, which alone may keep a ledger, after all ranks have agreed on everything
-    /// public so far, and no rank draws noise before it was told that the charge is written. See `docs/privacy/mpi.md`.
+    /// public so far, and no rank draws noise before it was told that the charge is written. See `docs/privacy/interfaces.md`.
     ///
     /// # Errors
     /// [`ExchangeError::TooLate`], [`ExchangeError::Disagree`] for other adjacencies, modes or seeds, and what the exchange gives.

@@ -2,7 +2,7 @@
 //!
 //! Every rank runs the same program on the same public values. The ranks' curators have one key, so that they draw the same samples and
 //! the same noise without talking; what crosses the wire is sums in integers, which do not depend on order, and hashes of what was agreed
-//! so far. The argument is in `docs/privacy/mpi.md`.
+//! so far. The argument is in `docs/privacy/interfaces.md`.
 
 mod error;
 mod threads;

@@ -3,7 +3,7 @@
 //! A record's contribution is a row of matrices, each an outer product of two vectors. Both vectors are rounded to
 //! integers, short enough that a product of matrices in `f64` adds up many records' outer products without any
 //! rounding. The norm that is clipped is the norm of these integers, checked exactly. The argument is in
-//! `docs/privacy/outer-products.md`.
+//! `docs/privacy/sums.md`.
 
 mod block;
 mod scale;

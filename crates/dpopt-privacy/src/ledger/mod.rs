@@ -18,7 +18,7 @@
 //! fixed order the sum of costs is a valid filter (Feldman and Zrnic 2021, "Individual privacy
 //! accounting via a Renyi filter"; Whitehouse et al. 2023 for zCDP). Subsampled releases compose
 //! adaptively in RDP only, so the other two filters refuse them. The argument, crashes included,
-//! is in `docs/privacy/ledger.md`.
+//! is in `docs/privacy/adaptive.md`.
 
 mod book;
 mod chain;

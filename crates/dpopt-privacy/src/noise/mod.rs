@@ -4,7 +4,7 @@
 //! `S + round(s·Z) = round(S + s·Z)` (ties have probability zero), so the release is a function
 //! of what the real-valued Gaussian mechanism would have released: it is exactly Gaussian-DP,
 //! and so is every composition of such releases. The whole argument, with what it assumes, is
-//! in `docs/privacy/rounded-gaussian.md`.
+//! in `docs/privacy/sums.md`.
 //!
 //! ```
 //! use dpopt_privacy::noise::{Key, Purpose, RoundedGaussian, StreamId};

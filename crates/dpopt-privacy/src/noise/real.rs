@@ -5,7 +5,7 @@
 //! 64 bits gives the box, the sign and the first 49 digits of the place in the strip, and in 97
 //! of 100 cases that is all. Every decision is a comparison of integers that holds for all
 //! values of the digits not drawn yet, so these are still uniform and independent and can be
-//! drawn later. The proof is in `docs/privacy/rounded-gaussian.md`.
+//! drawn later. The proof is in `docs/privacy/sums.md`.
 
 use dpopt_lanes::Threads;
 use num_bigint::BigUint;

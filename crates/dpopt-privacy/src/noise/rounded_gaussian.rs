@@ -19,7 +19,7 @@ use super::strips::Strips;
 ///
 /// The law is met exactly, for the real number that the `f64` scale stands for: no decision is
 /// taken in floating point. Given uniform bits, the only thing that is not a theorem is the
-/// program. See `docs/privacy/rounded-gaussian.md`.
+/// program. See `docs/privacy/sums.md`.
 ///
 /// How long a draw takes depends on what is drawn; timing is outside the threat model.
 #[derive(Debug, Clone, Copy, PartialEq)]

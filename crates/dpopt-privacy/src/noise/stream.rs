@@ -22,7 +22,7 @@ const SEED_LABEL: &[u8; KEY_BYTES - 8] = b"dpopt simulation key v1 ";
 
 /// A secret from which all randomness of a run is derived.
 ///
-/// It can be neither cloned nor written out (but for the other ranks of its own run: `docs/privacy/mpi.md`), its `Debug` shows only where it came from, and its
+/// It can be neither cloned nor written out (but for the other ranks of its own run: `docs/privacy/interfaces.md`), its `Debug` shows only where it came from, and its
 /// bytes are overwritten when it is dropped. (Copies that the compiler leaves on the stack when
 /// a value moves are out of reach.)
 ///

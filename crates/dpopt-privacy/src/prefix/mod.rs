@@ -16,7 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The proofs, and a table of variances, are in `docs/privacy/prefix-sums.md`.
+//! The proofs, and a table of variances, are in `docs/privacy/sums.md`.
 
 mod blocks;
 mod choose;

@@ -12,7 +12,7 @@
 //!
 //! so Z = B w obeys Z_t = w_t + Σ_k d_k Z_{t−k}. As c does not increase and ends in zero, the d_k
 //! are non-negative multiples of 2^-52 that sum to c_0 = 1: noise is fresh noise plus an average
-//! of earlier noise, errors included. See `docs/privacy/prefix-sums.md`.
+//! of earlier noise, errors included. See `docs/privacy/sums.md`.
 
 use std::collections::VecDeque;
 

@@ -16,7 +16,7 @@ const BITS: u32 = 31;
 /// # Formula
 /// c_0 = 1, c_k at the [places](TunedFactor::PLACES) as given, on a line between two places, and 0 from `band` on. They
 /// never rise and are never below 0, whatever was given: so the sensitivity is that of the participations 0, b, 2b, …, as for the square
-/// root (`docs/privacy/prefix-sums.md`). What is given is rounded to multiples of 2^-31, and what comes out **is** the factor.
+/// root (`docs/privacy/sums.md`). What is given is rounded to multiples of 2^-31, and what comes out **is** the factor.
 ///
 /// ```
 /// use dpopt_privacy::{Participation, PrefixKind, PrefixNoise, TunedFactor};

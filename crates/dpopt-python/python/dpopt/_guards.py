@@ -1,6 +1,6 @@
 """Functions of torch that raise an error on some values. Of many records in one call such a value ends the call for all of them, so that the
 work of a step would show which record was drawn. Here the value is replaced, and the result of its record made NaN: its row is not finite,
-and counts as zero. The argument is in ``docs/privacy/torch.md``.
+and counts as zero. The argument is in ``docs/privacy/interfaces.md``.
 """
 
 import torch

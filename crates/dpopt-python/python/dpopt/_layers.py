@@ -1,7 +1,7 @@
 """Layers whose gradients follow from what goes in and what comes back, without a pass of torch for the weights of each record.
 
 Of a linear layer it is an outer product, which is never formed: its norm is the product of theirs. The argument is in
-``docs/privacy/torch.md``.
+``docs/privacy/interfaces.md``.
 """
 
 import contextlib

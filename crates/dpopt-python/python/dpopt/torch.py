@@ -1,7 +1,7 @@
 """Networks of PyTorch under differential privacy, in the shape that users of Opacus know.
 
 torch works out one gradient for each record; who is drawn, the clip, the exact sum, the exact noise and the payment are those of
-:class:`dpopt.PrivateSteps`. The argument is in ``docs/privacy/torch.md``.
+:class:`dpopt.PrivateSteps`. The argument is in ``docs/privacy/interfaces.md``.
 """
 
 import contextlib

@@ -62,12 +62,12 @@ impl std::fmt::Display for CurvatureBy {
 /// * No exit by v_Gamma: lambda_min(H) > -lambda, but with probability p.
 /// * Exit at v: <v, H v> <= -h ||v||^2, but with probability p'.
 ///
-/// Lattices and the rounding of floats are inside both. Theorem 1 of `docs/theory/episodes.md`, with h = theta l there.
+/// Lattices and the rounding of floats are inside both. Theorem 1 of `docs/theory/second-order.md`, with h = theta l there.
 ///
 /// # Privacy
 /// Gamma - 1 products, each clipped to M ||v_t|| < M and released with noise of deviation q: at most (Gamma - 1) (s_1 M/(m q))^2 of mu^2 on m
 /// records (s_1 = 2 under replace-one, else 1), and with [`Radii::Realised`] only the squares of the lengths that v had.
-/// `docs/privacy/episodes.md`.
+/// `docs/privacy/second-order.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Episode {
     /// What it tells.

@@ -28,7 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What each number means: `docs/audit.md`.
+//! What each number means: `docs/evidence.md`.
 
 mod adaptive;
 pub mod binomial;

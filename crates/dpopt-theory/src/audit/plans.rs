@@ -1,12 +1,11 @@
 //! A plan of every solver that is small enough to be audited: a dozen steps or so, at epsilon 1.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Batches, Budget, ConvexFacts,
     DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, EnvelopePlan, Episode,
-    EpisodeTerms, Estimates, ExtraFacts, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule,
+    EpisodeTerms, ExtraFacts, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule,
     GoldsteinSettings, HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
     NormalizedSpiderSchedule, Plan, PlanError, ProximalFacts, ProximalPlan, ProximalReads,
     ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan,
@@ -484,93 +483,4 @@ fn proximal(adjacency: Adjacency, dim: usize) -> Result<ProximalPlan, CheckError
         round.steps = STEPS / 3;
     }
     Ok(ProximalPlan::by_hand(&facts, &budget, schedule))
-}
-
-/// A plan, its name, and the number of records that it is run on: what only the library has.
-type LibraryRun = (&'static str, Arc<dyn Plan>, u64);
-
-/// Small plans of what only the library has.
-pub(super) fn library(adjacency: Adjacency) -> Result<Vec<LibraryRun>, CheckError> {
-    let on = |records| PublicFacts {
-        records,
-        ..facts(adjacency, DIM)
-    };
-    Ok(vec![
-        ("perturbed", Arc::new(perturbed(&on(FEW))?), FEW),
-        ("perturbed-pass", Arc::new(perturbed_pass(&on(MANY))?), MANY),
-        (
-            "adaptive-batch-faithful",
-            Arc::new(faithful(&on(MANY))?),
-            MANY,
-        ),
-    ])
-}
-
-/// On 14 records: anchors of two records, changes of one, every point a candidate; two episodes of
-/// two steps for each chain.
-fn faithful(facts: &PublicFacts) -> Result<FaithfulPlan, CheckError> {
-    let (budget, settings) = (budget(1.0)?, FaithfulSettings::new(100).with_target(0.9));
-    let many = PublicFacts {
-        records: 1 << 40,
-        adjacency: with_positions(facts.adjacency),
-        ..*facts
-    };
-    let planned = FaithfulPlan::new(&many, &HESSIANS, &budget, settings)?;
-    let mut schedule = FaithfulSchedule {
-        step_size: 1e-3,
-        anchor_batch: 2,
-        variation_rate: 2.0,
-        period: 20,
-        drift: ALWAYS,
-        candidate: ALWAYS,
-        hessian_batch: 2,
-        hessian_rate: 2.0,
-        episode: 2,
-        radius: 1.0,
-        episodes_per_chain: 2,
-        steps: 100,
-        ..*planned.schedule()
-    };
-    let mu = budget.mu()?.get();
-    schedule.product_noise_multiplier = (schedule.products() as f64).sqrt() / mu;
-    Ok(FaithfulPlan::by_hand(
-        facts, &HESSIANS, &budget, settings, schedule,
-    )?)
-}
-
-/// A plan by hand: a period is three steps long, and a try longer than the records.
-fn perturbed_pass(facts: &PublicFacts) -> Result<PerturbedPlan, CheckError> {
-    let many = PublicFacts {
-        records: 1 << 40,
-        adjacency: Adjacency::ReplaceOne,
-        ..*facts
-    };
-    let (budget, settings) = (budget(1.0)?, PerturbedSettings::new(10_000));
-    let settings = settings.with_estimates(Estimates::Recursive).in_one_pass();
-    let planned = PerturbedPlan::new(&many, HESSIANS.lipschitz, &budget, settings)?;
-    let mut schedule = *planned.schedule();
-    (schedule.target, schedule.step_size) = (0.0, 0.3);
-    (schedule.radius, schedule.watched) = (0.1, 100);
-    if let Some(pass) = &mut schedule.pass {
-        (pass.anchor, pass.variation) = (3, 2);
-    }
-    if let Some(spider) = &mut schedule.spider {
-        (spider.path, spider.most_anchors) = (0.3, 100);
-    }
-    Ok(PerturbedPlan::by_hand(facts, &budget, settings, schedule)?)
-}
-
-/// A plan at the least epsilon, of powers of the root of 2, that pays for one: runs use up most of
-/// it.
-fn perturbed(facts: &PublicFacts) -> Result<PerturbedPlan, CheckError> {
-    let settings = PerturbedSettings::new(10_000).with_estimates(Estimates::Recursive);
-    for power in 0..60 {
-        let budget = budget(2f64.powf(0.5 * f64::from(power)))?;
-        match PerturbedPlan::new(facts, HESSIANS.lipschitz, &budget, settings) {
-            Ok(plan) => return Ok(plan),
-            Err(PlanError::Vacuous { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err("no epsilon pays for a plan".into())
 }

@@ -59,7 +59,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
             claim: claim
                 .by(
                     "adaptive-batch",
-                    "docs/theory/adaptive-batch.md, Rates; LT25, Lemma 3.15",
+                    "docs/theory/second-order.md, Rates; LT25, Lemma 3.15",
                 )
                 .on("slide")
                 .measuring("records of the walk"),

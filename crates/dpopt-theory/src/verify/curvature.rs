@@ -48,7 +48,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         Claim::new(&format!("sosp-curvature/{id}"), Axis::Curvature, -2.0)
             .by(
                 "sosp",
-                "docs/theory/episodes.md, Theorem 1; docs/theory/sosp.md",
+                "docs/theory/second-order.md, Theorem 1; docs/theory/second-order.md",
             )
             .on("spectra")
             .measuring("squared mu of a certificate")
@@ -67,7 +67,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         let claim = Claim::new(&format!("adaptive-batch/{id}"), Axis::Accuracy, -2.0)
             .by(
                 "adaptive-batch",
-                "docs/theory/episodes.md; LT25, section 4.3",
+                "docs/theory/second-order.md; LT25, section 4.3",
             )
             .on("plans")
             .measuring("planned records of Hessians")

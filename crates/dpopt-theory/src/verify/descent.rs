@@ -118,7 +118,7 @@ fn by_noisy_gd(id: &str, axis: Axis, predicted: f64) -> Claim {
     Claim::new(id, axis, predicted)
         .by(
             "noisy-gd-theory",
-            "descent lemma, docs/theory/spiderboost.md",
+            "descent lemma, docs/theory/faster-rates.md",
         )
         .on("ramp-bowl")
 }

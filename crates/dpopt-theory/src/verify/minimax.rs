@@ -62,7 +62,7 @@ fn on_ramps(claim: Claim, who: Who, rule: NoiseRule) -> Box<dyn Experiment> {
 pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     let mut all: Vec<Box<dyn Experiment>> = Vec::new();
     let (n, rate) = (Axis::Records, -2.0 / 3.0);
-    let proof = "docs/theory/rgda.md";
+    let proof = "docs/theory/minimax.md";
     for (axis, rate) in [(n, rate), (Axis::Dimension, 1.0 / 3.0), (Axis::Mu, rate)] {
         let id = |solver| format!("{solver}/{}", axis.symbol());
         let claim = Claim::new(&id("rgda"), axis, rate).by("rgda", proof);
@@ -95,7 +95,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     all.push(on_ramps(claim, Who::SpiderGda, NoiseRule::Lipschitz));
     let anytime = |id| {
         Claim::new(id, n, rate)
-            .by("rgda-anytime", "docs/theory/saddle-certificate.md")
+            .by("rgda-anytime", "docs/theory/minimax.md")
             .measuring("certified gradient norm of Phi")
             .expecting(Expect::AtMost)
             .within(0.06, 0.15, "levels are a factor of 0.7 apart: stairs")
@@ -141,7 +141,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
 
 fn width(id: &str, axis: Axis, predicted: f64) -> Claim {
     Claim::new(id, axis, predicted)
-        .by("saddle-certificate", "docs/theory/saddle-certificate.md")
+        .by("saddle-certificate", "docs/theory/minimax.md")
         .measuring("width of the lower end of lambda_min")
         .on("quadratic game, d2 = 2, C_F fixed")
         .on_average()

@@ -170,11 +170,11 @@ impl Who {
             ),
             Self::SpiderRank => (
                 "spiderboost-within-rank",
-                ("spiderboost within a rank", "docs/theory/jl.md"),
+                ("spiderboost within a rank", "docs/theory/faster-rates.md"),
             ),
             Self::NoisyRank => (
                 "noisy-gd-within-rank",
-                ("noisy-gd-theory within a rank", "docs/theory/jl.md"),
+                ("noisy-gd-theory within a rank", "docs/theory/faster-rates.md"),
             ),
         };
         Claim::new(&format!("{name}/{row}"), axis, predicted)

@@ -52,7 +52,7 @@ struct Blockwise {
 
 /// The experiments of this file.
 pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
-    let proof = "docs/theory/rgda.md, practical constants";
+    let proof = "docs/theory/minimax.md, practical constants";
     let mut all: Vec<Box<dyn Experiment>> = Vec::new();
     let mut add = |claim: Claim, varied, twin| {
         all.push(Box::new(Blockwise {

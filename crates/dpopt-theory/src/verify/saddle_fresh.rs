@@ -41,7 +41,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
         all.push(Box::new(Fresh { claim, who }));
     };
     let (n, half) = (Axis::Records, -0.5);
-    let proof = "docs/theory/privatediff.md";
+    let proof = "docs/theory/minimax.md";
     let gda = |id, axis, rate| Claim::new(id, axis, rate).by("gda", proof);
     add(gda("gda/n", n, half), Who::Gda);
     add(gda("gda/d", Axis::Dimension, 0.25), Who::Gda);

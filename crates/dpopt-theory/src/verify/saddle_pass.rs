@@ -63,7 +63,7 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     let mut add = |claim: Claim, estimate: PassEstimate, regime, twin| {
         all.push(Box::new(PassExperiment {
             claim: claim
-                .by(estimate.solver(), "docs/theory/rgda-pass.md")
+                .by(estimate.solver(), "docs/theory/minimax.md")
                 .on("tilted ramp-bowl, coupled with y")
                 .measuring("norm of the gradient of Phi of the population"),
             estimate,
@@ -248,7 +248,7 @@ impl Experiment for PassExperiment {
     /// Logarithms: ln(N)/pi + 1.07 is what the noise of N changes adds up to under the square-root factor, and a tree of depth D has sqrt D of it
     /// for D times the records. Where noise rules the square of the error goes as the root of C^2/(L Lambda)^2, the anchors', and the square of their
     /// product; where sampling does its cube goes as the records. In a tree the product grows as fast as n, so the split of the records between
-    /// anchors and changes is the best one: `docs/theory/rgda-pass.md`, "Rates".
+    /// anchors and changes is the best one: `docs/theory/minimax.md`, "Rates".
     fn correction(&self, x: f64) -> f64 {
         let Ok(plan) = self.planned(x) else {
             return f64::NAN;

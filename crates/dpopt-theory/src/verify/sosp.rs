@@ -89,8 +89,8 @@ pub(super) fn experiments() -> Vec<Box<dyn Experiment>> {
     all
 }
 
-const RECURSIVE: &str = "docs/theory/sosp.md, Theorem 4";
-const FRESH: &str = "docs/theory/sosp.md, Theorem 2";
+const RECURSIVE: &str = "docs/theory/second-order.md, Theorem 4";
+const FRESH: &str = "docs/theory/second-order.md, Theorem 2";
 const STAIRS: &str = "levels are a factor of 1.25 apart: stairs";
 
 fn certified(id: &str, axis: Axis, predicted: f64, theorem: &str) -> Claim {

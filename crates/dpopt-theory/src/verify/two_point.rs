@@ -15,7 +15,7 @@ const LUCK: f64 = 3.0;
 /// from below, and an output is on the wrong side of 0 on one of them, where the excess is (m/n) a or more,
 /// a = (m/n)^(kappa - 1)/2. It holds wherever the solver starts and however long it runs.
 ///
-/// Source: arXiv 2311.13447, Theorem 8, as corrected by E-22 in `docs/theory/proximal-point.md`.
+/// Source: arXiv 2311.13447, Theorem 8, as corrected by E-22 in `docs/theory/kl-condition.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TwoPointCanary {
     problems: [TwoPoint; 2],

@@ -22,7 +22,7 @@ use crate::problem::{ProblemConstants, ProblemError, positive};
 /// mean of signs, so the root mean square errors of G private answers, t1 and t2 per unit of displacement, are Omega(L0 sqrt(G d)/(n mu)) and
 /// Omega(L1 sqrt(G d)/(n mu)), up to logarithms. In the bound (F0 t2 t1/G)^(1/3) + t1/sqrt G for methods of G queries, G cancels.
 ///
-/// Source: arXiv 2206.00846, Lemma 4 and Theorem 10, with the errata of `docs/rates.md`.
+/// Source: arXiv 2206.00846, Lemma 4 and Theorem 10, with the errata of `docs/evidence.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Barrier {
     half: usize,

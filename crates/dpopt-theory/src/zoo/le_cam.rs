@@ -23,7 +23,7 @@ use dpopt_certify::random::Normals;
 /// two laws of a sample are within 1/4 in total variation. So for every solver the larger of the two means of |F'(w)| is at
 /// least (3/8) L0 p = 3 L0/(32 sqrt n), with or without privacy. (The paper's argument gives half of it, 0.047 L0/sqrt n.)
 ///
-/// Source: arXiv 2206.00846, Theorem 7, with the errata of `docs/rates.md`.
+/// Source: arXiv 2206.00846, Theorem 7, with the errata of `docs/evidence.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LeCam {
     lipschitz: f64,

@@ -21,7 +21,7 @@ use crate::problem::{Problem, ProblemConstants, ProblemError, in_range, positive
 /// (epsilon, delta)-DP solver has a mean gradient norm of Omega(L0 min(1, sqrt(d)/(n epsilon)))
 /// where the records are a [`Fingerprint`](crate::Fingerprint) of size B/(4 sqrt d).
 ///
-/// Source: arXiv 2206.00846, Theorem 2, with the errata of `docs/rates.md`.
+/// Source: arXiv 2206.00846, Theorem 2, with the errata of `docs/evidence.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanBall {
     dim: usize,

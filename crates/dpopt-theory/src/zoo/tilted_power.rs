@@ -17,7 +17,7 @@ use crate::problem::{ProblemConstants, ProblemError, in_range, positive};
 ///   true exponent near the minimiser is 2.
 /// - tau = 2: lambda^2 ||w + m/(2 lambda^2)||^2 up to a constant: the mean of the squares lambda^2 ||w - y||^2 at y = -x/(2 lambda^2).
 ///
-/// Source: arXiv 2311.13447, proof of Theorem 6, E-23 in `docs/theory/proximal-point.md`. The printed growth constant
+/// Source: arXiv 2311.13447, proof of Theorem 6, E-23 in `docs/theory/kl-condition.md`. The printed growth constant
 /// lambda 2^((tau-2)/tau) is not that of ||w||^tau; the factor 2^(tau-2) in b makes up for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TiltedPower {

@@ -22,7 +22,7 @@ use crate::problem::{ProblemConstants, ProblemError, SecondOrderProblem, positiv
 /// Every (epsilon, delta)-DP solver has a mean excess of Omega(d L0^2/(lambda n^2 epsilon^2)), up to logarithms, for
 /// records with a fingerprint.
 ///
-/// Source: arXiv 2311.13447, Theorem 7, as corrected by E-21 in `docs/theory/proximal-point.md`.
+/// Source: arXiv 2311.13447, Theorem 7, as corrected by E-21 in `docs/theory/kl-condition.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TiltedSquare {
     dim: usize,

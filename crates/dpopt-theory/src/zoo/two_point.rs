@@ -23,7 +23,7 @@ use crate::problem::{Problem, ProblemConstants, ProblemError, in_range};
 /// For every rho-zCDP solver and m = p n records that differ, the larger mean excess on the two is at
 /// least (1/8)(m/n)^kappa e^(-m^2 rho).
 ///
-/// Source: arXiv 2311.13447, Theorem 8, as corrected by E-22 in `docs/theory/proximal-point.md`.
+/// Source: arXiv 2311.13447, Theorem 8, as corrected by E-22 in `docs/theory/kl-condition.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TwoPoint {
     tau: f64,

@@ -1,5 +1,5 @@
 //! Statements of arXiv 2206.00846 that are false or off by a factor, shown on instances. The table is
-//! `docs/theory/errata-faster-rates.md`.
+//! `docs/theory/faster-rates.md`.
 
 use dpopt_linalg::{JlMap, distance, norm};
 use dpopt_oracle::{Oracle as _, Running};

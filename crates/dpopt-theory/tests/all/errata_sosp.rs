@@ -1,4 +1,4 @@
-//! Statements of arXiv 2410.07502 that are false or off by a factor, shown on instances. The table is `docs/theory/errata-sosp.md`.
+//! Statements of arXiv 2410.07502 that are false or off by a factor, shown on instances. The table is `docs/theory/second-order.md`.
 
 use dpopt_certify::random::Normals;
 use dpopt_privacy::accounting::gdp;

@@ -1,4 +1,4 @@
-//! Perturb and watch: which saddles are left, which are returned, and what is stated of it. The numbers of `docs/theory/perturbed.md`; seeds are
+//! Perturb and watch: which saddles are left, which are returned, and what is stated of it. The numbers of `docs/theory/second-order.md`; seeds are
 //! fixed, and shares are held against limits by lower Clopper-Pearson limits at 99.9 %.
 #![allow(clippy::print_stdout, reason = "the numbers of the page")]
 

@@ -2,7 +2,7 @@
 //!
 //! A release at rate q and total variation `w = erf(1 / (2 sqrt(2) z))` of its unsampled Gaussian is dominated by one of four
 //! releases at the corners of a grid, drawn with public coins that have its q and w as their means: hockey-stick
-//! curves are convex in each of the two (`docs/privacy/exact.md`). Its moment function is then the same mean of theirs.
+//! curves are convex in each of the two (`docs/privacy/accounting.md`). Its moment function is then the same mean of theirs.
 
 use realfft::num_complex::Complex64;
 

@@ -2,7 +2,7 @@
 //!
 //! Against the law Q without the record, the law P with it has the density `S/t`, `S = X_1 + ... + X_t`, and under Q the `X_i` are
 //! independent and log-normal: `X = e^{u}`, u normal with mean `-s^2/2` and deviation `s = 1/z`. So `H_a = E_Q (S/t - a)_+`, a convex
-//! function of each `X_i` (`docs/privacy/random-allocation.md`).
+//! function of each `X_i` (`docs/privacy/accounting.md`).
 
 use libm::{erfc, exp, expm1, log};
 

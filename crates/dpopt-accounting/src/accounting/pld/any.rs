@@ -24,7 +24,7 @@ pub(super) enum AnyPair {
 ///
 /// As long as the other records leave room it is the pair of the Poisson sample. Where they don't, the record pushes another one out, as
 /// in a sample of fixed size, and the shift is of two clip norms. Whether they do is the same on both sides, so the curve is at most
-/// `(1 - overflow)` times one and `overflow` times the other: `docs/privacy/truncated-batches.md`.
+/// `(1 - overflow)` times one and `overflow` times the other: `docs/privacy/accounting.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Truncated {
     pub(super) within: AnyPair,

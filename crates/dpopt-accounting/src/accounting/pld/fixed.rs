@@ -2,7 +2,7 @@
 //!
 //! With unit shift and standard deviation s the curve `H_a` of one release is that of `(1-q) N(0) + q N(1)` against
 //! `N(0)` for a >= 1, and that of `N(0)` against `(1-q) N(0) + q N(1)` for a < 1. Its law has the positive losses of
-//! the first pair, the negative ones of the second, and an atom at 0: `docs/privacy/fixed-size.md`.
+//! the first pair, the negative ones of the second, and an atom at 0: `docs/privacy/accounting.md`.
 
 use libm::{erfc, log};
 

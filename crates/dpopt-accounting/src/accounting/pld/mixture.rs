@@ -1,7 +1,7 @@
 //! The pair of a Gaussian on a Poisson sample for several records at once.
 //!
 //! `P = sum_j B(j; m, q) N(j, s^2)` against `Q = sum_j B(j; l, q) N(-j, s^2)`, B being the binomial law: m records that P has alone pull
-//! one way, l that Q has alone the other way. Why it dominates: `docs/privacy/groups-of-records.md`.
+//! one way, l that Q has alone the other way. Why it dominates: `docs/privacy/accounting.md`.
 
 use libm::{erfc, exp, expm1, log, log1p, sqrt};
 

@@ -2,7 +2,7 @@
 //!
 //! Each stands for a pair `(P, Q)` that dominates a release: pure and approximate differential privacy,
 //! randomised response, discrete Laplace noise, and whatever is known by its Renyi divergences only.
-//! Which pair, and why it dominates: `docs/privacy/pld.md`.
+//! Which pair, and why it dominates: `docs/privacy/accounting.md`.
 
 use libm::{exp, expm1, log};
 

@@ -2,7 +2,7 @@
 //! another, which is drawn for itself.
 //!
 //! With `f(u) = e^{s u - s^2/2} - a e^{-s u - s^2/2}`, s = C/sigma and independent standard normal `u_i`, `H_a = E (f(u_1) + ... + f(u_t))_+ / t`
-//! (`docs/privacy/random-allocation.md`). Each a needs a sum of its own: the curve is bounded at points, and by the broken line between.
+//! (`docs/privacy/accounting.md`). Each a needs a sum of its own: the curve is bounded at points, and by the broken line between.
 
 use libm::{erfc, exp, expm1, log, sqrt};
 use realfft::RealFftPlanner;

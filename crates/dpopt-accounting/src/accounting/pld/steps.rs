@@ -303,7 +303,7 @@ impl Found {
 }
 
 impl Found {
-    /// What these releases are for so many records at once (`docs/privacy/groups-of-records.md`). A sampled Gaussian keeps
+    /// What these releases are for so many records at once (`docs/privacy/accounting.md`). A sampled Gaussian keeps
     /// its noise: its pair is another one.
     fn of_group(mut self, event: &Event, records: u64) -> Result<Self, PldError> {
         let sampled = self.others.iter().any(|release| release.rate < 1.0);

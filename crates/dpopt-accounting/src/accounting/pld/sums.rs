@@ -2,7 +2,7 @@
 //!
 //! Copies are added by doubling, as atoms on a grid that follows the law. From above, each atom is split to the ends of its cell, which
 //! keeps mass and mean and spreads; from below, each cell becomes one atom at its mean. Nothing is subtracted, so that masses keep
-//! their relative errors, however small they are (`docs/privacy/random-allocation.md`).
+//! their relative errors, however small they are (`docs/privacy/accounting.md`).
 
 /// Width of a cell over the scale of the law there. Tuned.
 pub(super) const FINENESS: f64 = 0.01;

@@ -84,7 +84,7 @@ fn is_number(text: &str) -> bool {
         && exponent.is_none_or(|exponent| !exponent.is_empty() && digits(&exponent))
 }
 
-/// FNV-1a, mixed, as `docs/tabular.md` writes it.
+/// FNV-1a, mixed, as `docs/tables.md` writes it.
 fn bucket(text: &str, buckets: u64) -> u64 {
     let step = |h: u64, byte: u8| (h ^ u64::from(byte)).wrapping_mul(1_099_511_628_211);
     let h = text.bytes().fold(14_695_981_039_346_656_037, step);

@@ -37,7 +37,7 @@ pub static DP_MF: Solver = Solver {
     bound: None,
     auto: NO_RULE,
     theory_page: None,
-    privacy_page: "privacy/prefix-sums.md",
+    privacy_page: "privacy/sums.md",
     planner: |facts, extra, budget, limits| {
         let units = extra.units(facts);
         let plan = DpMfPlan::in_units(facts, &units, budget, limits.max_steps)?;
@@ -50,7 +50,7 @@ pub static DP_MF_SAMPLED: Solver = Solver {
     name: "dp-mf-sampled",
     summary: "generalised linear losses and networks, kinks or not, on samples: correlated noise",
     paper: "Choquette-Choo et al. 2023 (arXiv 2306.08153)",
-    privacy_page: "privacy/banded-samples.md",
+    privacy_page: "privacy/sums.md",
     needs: Needs {
         samples: true,
         ..DP_MF.needs
@@ -81,7 +81,7 @@ const WORTH: f64 = 1.25;
 /// One Gaussian release of multiplier z = 1/mu for each record, exactly mu-GDP, for repeated participation: no sampling, and no
 /// assumption on the order. With a sampling rate, k Poisson-sampled Gaussian releases for each slice, where no band is longer than m, or
 /// random allocations of its records to its steps. Momentum, cool-down and the choice of g_t are a public linear map of the releases. Needs fixed positions, so not
-/// under add-remove. (`docs/privacy/prefix-sums.md`.)
+/// under add-remove. (`docs/privacy/sums.md`.)
 ///
 /// # Complexity
 /// k passes; memory O(band d) and as much time a step, for the noise.
@@ -125,7 +125,7 @@ impl DpMfPlan {
     /// as many steps on all records, at the same horizon; so T = (1 - 0.9) q/kappa, in k epochs of m steps, at most `max_steps`.
     /// kappa depends on the bands that 2^26 numbers allow in so many dimensions, and falls as k grows: k is the least of 1, 2, 3, 4, 6, 8, 12, ..., 128 for which it is at most 1.25 (with the square root of
     /// the workload as the factor), or that with the least kappa. Then the coefficients of the factor, of as many bands as an epoch has steps,
-    /// are searched for the least mean squared error of the points. (Ours; `docs/auto.md`.)
+    /// are searched for the least mean squared error of the points. (Ours; `docs/solvers.md`.)
     ///
     /// # Complexity
     /// The search takes tens of milliseconds for a thousand steps, in proportion to their number.

@@ -1,6 +1,6 @@
 //! The bound on one strongly convex subproblem: how many noisy gradients reach a gap.
 //!
-//! The proof is in `docs/theory/proximal-point.md`, section 2.
+//! The proof is in `docs/theory/kl-condition.md`, section 2.
 
 use dpopt_solver::search::bisect;
 

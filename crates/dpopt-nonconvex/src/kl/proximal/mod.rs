@@ -2,7 +2,7 @@
 //!
 //! Menart, Ullah, Arora, Bassily and Guzman, "Differentially Private Non-Convex Optimization under the KL Condition with
 //! Optimal Rates", Algorithms 2 and 4, repaired. The proof of the bound, and where it differs from the paper, is in
-//! `docs/theory/proximal-point.md`.
+//! `docs/theory/kl-condition.md`.
 
 mod inner;
 mod reading;
@@ -38,7 +38,7 @@ pub static PROXIMAL_POINT: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::ExcessRisk, BoundSense::WithProbability)),
     auto: Auto::Never("it needs a KL condition, which no table has by itself"),
-    theory_page: Some("theory/proximal-point.md"),
+    theory_page: Some("theory/kl-condition.md"),
     privacy_page: "privacy/kl.md",
     planner: |facts, extra, budget, limits| {
         let facts = ProximalFacts {

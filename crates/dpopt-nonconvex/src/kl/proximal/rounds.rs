@@ -1,6 +1,6 @@
 //! The outer recursion: what a proximal step with a gap does to the excess risk, and the cheapest sequence of rounds.
 //!
-//! The proof is in `docs/theory/proximal-point.md`, section 1.
+//! The proof is in `docs/theory/kl-condition.md`, section 1.
 
 use dpopt_solver::KlCondition;
 

@@ -1,8 +1,8 @@
 //! KL Spider: phases of private SPIDER under the KL condition, for exponents from 1 to 2.
 //!
 //! Menart, Ullah, Arora, Bassily and Guzman, "Differentially Private Non-Convex Optimization under the KL Condition
-//! with Optimal Rates" (arXiv 2311.13447), Algorithm 1 and Theorem 1, with the errata of `docs/theory/errata-kl.md`. The
-//! guarantee is proved in `docs/theory/kl-spider.md`.
+//! with Optimal Rates" (arXiv 2311.13447), Algorithm 1 and Theorem 1, with the errata of `docs/theory/kl-condition.md`. The
+//! guarantee is proved in `docs/theory/kl-condition.md`.
 
 mod budget;
 mod descent;
@@ -36,7 +36,7 @@ pub static KL_SPIDER: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::ExcessRisk, BoundSense::WithProbability)),
     auto: Auto::Never("it needs a KL condition, which no table has by itself"),
-    theory_page: Some("theory/kl-spider.md"),
+    theory_page: Some("theory/kl-condition.md"),
     privacy_page: "privacy/kl.md",
     planner: |facts, extra, budget, limits| {
         let kl = extra.kl_for(SOLVER)?;

@@ -2,7 +2,7 @@
 //!
 //! Arora, Bassily, Gonzalez, Guzman, Menart, Ullah, "Faster Rates of Convergence to Stationary
 //! Points in Differentially Private Optimization" (arXiv 2206.00846), Algorithm 2 and Theorems 3
-//! and 4, planned: the printed threshold is met by every gradient (`docs/theory/tree-spider.md`).
+//! and 4, planned: the printed threshold is met by every gradient (`docs/theory/faster-rates.md`).
 
 mod schedule;
 mod search;
@@ -35,7 +35,7 @@ pub static TREE_SPIDER: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::PopulationMean)),
     auto: Auto::Never("its bound is on the population, for records in a random order"),
-    theory_page: Some("theory/tree-spider.md"),
+    theory_page: Some("theory/faster-rates.md"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {
         let settings = TreeSettings::new(TreeTarget::Mean);

@@ -52,7 +52,7 @@ pub enum MlpError {
 ///
 /// # Privacy
 /// There is no finite Lipschitz constant: clip ([`crate::PrivateGradient::clipped`]). Clipping is on the whole
-/// gradient, weights and biases. See `docs/privacy/outer-products.md`.
+/// gradient, weights and biases. See `docs/privacy/sums.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mlp {
     pub(super) sizes: Vec<usize>,

@@ -2,7 +2,7 @@
 //!
 //! A floating-point sum may round differently when one of its terms changes, by no more than a bound that grows with
 //! the number of terms. With few terms to a sum, and one sum at most that a record has a part in, this bound is a
-//! small part of the radius, and contributions are cut by it. The proof is in `docs/privacy/outer-products.md`.
+//! small part of the radius, and contributions are cut by it. The proof is in `docs/privacy/sums.md`.
 
 use std::ops::Range;
 
