@@ -5,13 +5,13 @@ use std::num::NonZeroUsize;
 use dpopt_nonconvex::{
     AdaptiveBatchPlan, AdaptiveBatchSchedule, AdaptiveBatchSettings, Batches, Budget, ConvexFacts,
     DpAdamPlan, DpMfPlan, DpMfSchedule, DpMfSettings, DpSgdPlan, EnvelopePlan, Episode,
-    EpisodeTerms, ExtraFacts, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule,
-    GoldsteinSettings, HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan,
-    NormalizedSpiderSchedule, Plan, PlanError, ProximalFacts, ProximalPlan, ProximalReads,
-    ProximalSchedule, ProximalSettings, PublicFacts, RecursiveGdPlan, RecursiveSgdPlan,
-    SampledSpiderBoostPlan, SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan,
-    SospSettings, SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings,
-    TreeSpiderPlan, TreeSpiderSchedule, TreeTarget,
+    EpisodeTerms, ExtraFacts, GoldsteinPeriod, GoldsteinPlan, GoldsteinSchedule, GoldsteinSettings,
+    HessianFacts, KlCondition, Limits, NoisyGdPlan, NormalizedSpiderPlan, NormalizedSpiderSchedule,
+    Plan, ProximalFacts, ProximalPlan, ProximalReads, ProximalSchedule, ProximalSettings,
+    PublicFacts, RecursiveGdPlan, RecursiveSgdPlan, SampledSpiderBoostPlan,
+    SampledSpiderBoostSchedule, SecondOrderTargets, Solver, SospPlan, SospSettings,
+    SpiderBoostPlan, SpiderBoostSchedule, StormPlan, StormSchedule, TreeSettings, TreeSpiderPlan,
+    TreeSpiderSchedule, TreeTarget,
 };
 use dpopt_oracle::{Batch, Convexity, Momentum, SmoothedFields};
 use dpopt_privacy::{Adjacency, NoiseMultiplier, SamplingRate};

@@ -10,7 +10,7 @@ use dpopt_privacy::{Accountant, Adjacency, Curator, Event};
 use super::common::{DIM, RELATIONS, claim_of, noise};
 use super::hostile::{means, private, with_canary};
 use super::labelled::{Labelled, ROWS, design, examples, huber, labelled_pairs};
-use super::plans::{MANY, dp_sgd, library, plan_of, records_of};
+use super::plans::{dp_sgd, plan_of, records_of};
 use super::{
     Behaviour, Canary, CheckError, Claim, CuratorReplay, Hostile, HostileLoss, OneRun, Pair, Ran,
     Registry, Statistic, Watched, WatchedRelease, hostile_pairs,
@@ -23,11 +23,6 @@ pub(super) fn register(registry: &mut Registry) -> Result<(), CheckError> {
     for adjacency in RELATIONS {
         for solver in SOLVERS {
             covered(registry, solver, adjacency)?;
-        }
-        for (name, plan, records) in library(adjacency)? {
-            let positions = records == MANY;
-            let target = walks((name, "replay"), &plan, (adjacency, records));
-            registry.add(target.refused_unless(!positions || adjacency.record_count_is_public()));
         }
     }
     canaries(registry)?;

@@ -174,7 +174,10 @@ impl Who {
             ),
             Self::NoisyRank => (
                 "noisy-gd-within-rank",
-                ("noisy-gd-theory within a rank", "docs/theory/faster-rates.md"),
+                (
+                    "noisy-gd-theory within a rank",
+                    "docs/theory/faster-rates.md",
+                ),
             ),
         };
         Claim::new(&format!("{name}/{row}"), axis, predicted)
