@@ -29,6 +29,11 @@ fn alone() -> MutexGuard<'static, ()> {
 const MANY: u64 = 4000;
 const SOME: u64 = 800;
 
+/// Pieces of files, with bars between them.
+fn words(all: &'static [u8]) -> Vec<&'static [u8]> {
+    all.split(|byte| *byte == b'|').collect()
+}
+
 /// Between one and six mutations.
 fn mutate(file: &[u8], words: &[&[u8]], random: &mut Draws) -> Vec<u8> {
     let mut bytes = file.to_vec();
@@ -215,18 +220,7 @@ fn idx() {
 fn libsvm() {
     let _alone = alone();
     let text = b"+1 1:0.5 3:-2e1 10:7\n-1 qid:4 2:1 # note\n\n2.5\t4:1e-3 5:1\n0 1:1 2:1 3:1\n";
-    let words: [&[u8]; 10] = [
-        b"1:",
-        b":",
-        b"qid:",
-        b"#",
-        b"\n",
-        b" ",
-        b"18446744073709551615:1",
-        b"1e400",
-        b"nan",
-        b"-0",
-    ];
+    let words = words(b"1:|:|qid:|#|\n| |18446744073709551615:1|1e400|nan|-0");
     // A line of one byte is a label, an offset and a place among the rows, in vectors that double.
     hunt(
         ("libsvm", MANY),
@@ -322,7 +316,7 @@ fn a_careless_parser_is_caught() {
 mod tables {
     use dpopt_data::tabular::{Schema, check_from, draft_schema, read_table_from};
 
-    use super::{BUFFERS, MANY, SOME, alone, hunt};
+    use super::{BUFFERS, MANY, SOME, alone, hunt, words};
 
     const SCHEMA: &str = "format = 1\nrow_norm = 2.0\nintercept = 1.0\n\
         [label]\ncolumn = \"y\"\nvalues = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"\n\
@@ -342,17 +336,7 @@ mod tables {
     fn csv() {
         let _alone = alone();
         let text = b"x,c,y\n1,a,yes\n2.5,\"b,c\",no\n,,\n\"7\"\"\",z,yes\r\n9,a,no\n";
-        let words: [&[u8]; 9] = [
-            b"\"",
-            b",",
-            b"\n",
-            b"\r\n",
-            b"x,",
-            b"\xef\xbb\xbf",
-            b"\xff",
-            b"1e999",
-            b"\"\"",
-        ];
+        let words = words(b"\"|,|\n|\r\n|x,|\xef\xbb\xbf|\xff|1e999|\"\"");
         let schema = Schema::from_toml(SCHEMA, "schema").unwrap();
         // A line of one byte is a record of defaults: four entries of 8 bytes, an offset, a label,
         // in vectors that double.
@@ -379,17 +363,7 @@ mod tables {
         let text = SCHEMA.replace("[label]", "delimiter = \";\"\n[label]");
         let schema = Schema::from_toml(&format!("{text}{KINDS}"), "schema").unwrap();
         let file = b"x;c;h;d;s;r;y\n1;a;u;2011-02-28;-4;?;yes\n2,5;\"b,c\";;2012/02/29T10:00;NA;1;no\n;;;;;;\n";
-        let words: [&[u8]; 9] = [
-            b"\"",
-            b";",
-            b"\n",
-            b"2000-02-30",
-            b"9999-12-31",
-            b"\xff",
-            b"-1e999",
-            b"?",
-            b"\"\"",
-        ];
+        let words = words(b"\"|;|\n|2000-02-30|9999-12-31|\xff|-1e999|?|\"\"");
         // As above, with up to ten entries to a record.
         hunt(
             ("kinds", MANY),
@@ -423,17 +397,9 @@ mod tables {
             format!("{SCHEMA}{KINDS}").into_bytes(),
             format!("{text}{array}").into_bytes(),
         ];
-        let words: [&[u8]; 9] = [
-            b"[[column]]\n",
-            b"[label]",
-            b"\"",
-            b"values = [",
-            b"nan",
-            b"-inf",
-            b"1e308",
-            b"columns = 16777216\n",
-            b"[array]\n",
-        ];
+        let words = words(
+            b"[[column]]\n|[label]|\"|values = [|nan|-inf|1e308|columns = 16777216\n|[array]\n",
+        );
         // The parser of TOML takes what it takes: far below this.
         hunt(
             ("schema", SOME),

@@ -206,38 +206,6 @@ impl Design {
         })
     }
 
-    /// Appends a row of bytes to a matrix of bytes, or of their values to another dense one.
-    ///
-    /// # Errors
-    /// [`DesignError::BadLength`]; [`DesignError::BadEntry`] where the storage holds no bytes. The
-    /// matrix is unchanged then.
-    pub fn push_bytes(&mut self, row: &[u8]) -> Result<(), DesignError> {
-        let at = self.rows();
-        if row.len() != self.columns {
-            return Err(DesignError::BadLength {
-                row: at,
-                entries: row.len(),
-                columns: self.columns,
-            });
-        }
-        match &mut self.store {
-            Store::Bytes {
-                entries,
-                scale,
-                scales,
-            } => {
-                entries.extend_from_slice(row);
-                scales.push(*scale);
-            }
-            Store::Dense(all) => all.extend(row.iter().map(|&x| f64::from(x))),
-            Store::Dense32(all) => all.extend(row.iter().map(|&x| f32::from(x))),
-            Store::Sparse { .. } | Store::OneHot { .. } => {
-                return Err(DesignError::BadEntry { row: at, column: 0 });
-            }
-        }
-        Ok(())
-    }
-
     /// Appends a row that has the one value (1 where the storage has none) at these columns,
     /// strictly increasing.
     ///

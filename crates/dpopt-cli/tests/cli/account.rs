@@ -91,19 +91,6 @@ fn plans_say_who_was_picked_and_why() {
     ] {
         assert!(text.contains(word), "{word}: {text}");
     }
-    place.fails(
-        "plan spiderboost --records 10 --dim 1000 --epsilon 1 --delta 1e-5",
-        1,
-        &["spiderboost", "no useful plan", "records"],
-    );
-    for (flag, value) in [
-        ("--lipschitz", "0"),
-        ("--smoothness", "-1"),
-        ("--row-norm", "NaN"),
-        ("--dim", "0"),
-    ] {
-        place.fails(&format!("plan auto {facts} {flag} {value}"), 1, &[flag]);
-    }
 }
 
 #[test]
@@ -198,84 +185,4 @@ fn a_ledger_is_accounted_to_the_epsilon_that_it_states() {
         1,
         &["--adjacency", "replace-one"],
     );
-}
-
-#[test]
-fn events_that_can_not_be_accounted() {
-    let place = Place::new();
-    place.fails(
-        "account --delta 1e-5",
-        1,
-        &["--noise-multiplier", "--events"],
-    );
-    place.fails(
-        "account --noise-multiplier 1 --adjacency zero-out",
-        1,
-        &["--delta"],
-    );
-    place.fails(
-        "account --noise-multiplier 0 --delta 1e-5",
-        1,
-        &["--noise-multiplier"],
-    );
-    place.fails(
-        "account --noise-multiplier 1 --sampling-rate 2 --delta 1e-5",
-        1,
-        &["--sampling-rate"],
-    );
-    place.fails(
-        "account --noise-multiplier 1 --steps 0 --delta 1e-5",
-        1,
-        &["--steps"],
-    );
-    place.fails(
-        "account --noise-multiplier 1 --delta 1e-5 --adjacency zero-out --accountant x",
-        1,
-        &["--accountant"],
-    );
-    place.fails(
-        "account --noise-multiplier 1 --sampling-rate 0.1 --delta 1e-5 --adjacency add-remove --accountant gdp",
-        1,
-        &["gdp", "Poisson"],
-    );
-    for (text, word) in [
-        ("{", "not JSON"),
-        ("{}", "class_name"),
-        ("[1]", "object"),
-        (r#"{"class_name":"GaussianDpEvent"}"#, "noise_multiplier"),
-        (
-            r#"{"class_name":"MixtureOfGaussiansDpEvent","noise_multiplier":1}"#,
-            "MixtureOfGaussiansDpEvent",
-        ),
-        (r#"{"class_name":"NonPrivateDpEvent"}"#, "unprotected"),
-        (
-            r#"{"event":{"class_name":"NoOpDpEvent"},"delta":2}"#,
-            "delta",
-        ),
-        (
-            r#"{"class_name":"GaussianDpEvent","noise_multiplier":1,"noise_multiplier":100}"#,
-            "noise_multiplier",
-        ),
-        (
-            r#"{"event":{"class_name":"NoOpDpEvent"},"events":[{"class_name":"GaussianDpEvent","noise_multiplier":1}]}"#,
-            "`events`",
-        ),
-        (
-            r#"[{"class_name":"NoOpDpEvent"},{"class_name":"GaussianDpEvent","noise_multiplier":0}]"#,
-            "[1].noise_multiplier",
-        ),
-    ] {
-        place.put("e.json", text);
-        let delta = if text.contains("delta") {
-            ""
-        } else {
-            "--delta 1e-5"
-        };
-        place.fails(
-            &format!("account --events e.json --adjacency add-remove {delta}"),
-            1,
-            &[word],
-        );
-    }
-    place.fails("account --events nope.json --delta 1e-5", 1, &["nope.json"]);
 }

@@ -133,69 +133,6 @@ fn drafts_can_be_trained_with_and_say_what_they_are() {
 }
 
 #[test]
-fn files_that_are_not_what_their_name_says() {
-    let place = place();
-    let (rows, labels) = pixels();
-    put(&place, "cut.npy", &npy(&format!("({N}, 4)"), &rows)[..600]);
-    put(&place, "short.npy", &npy("(299,)", &labels[..299]));
-    put(&place, "wide.npy", &npy("(240, 5)", &rows));
-    for (flags, words) in [
-        ("--data x.npy --schema a.toml", &["--labels", "x.npy"][..]),
-        (
-            "--data t.svm --labels y.npy --schema a.toml",
-            &["--labels", "t.svm"],
-        ),
-        (
-            "--data t.csv --labels y.npy --schema s.toml",
-            &["--labels", "t.csv"],
-        ),
-        (
-            "--data x.npy --labels no.npy --schema a.toml",
-            &["no.npy", "can't read"],
-        ),
-        (
-            "--data cut.npy --labels y.npy --schema a.toml",
-            &["cut.npy", "cut short"],
-        ),
-        (
-            "--data x.npy --labels short.npy --schema a.toml",
-            &["short.npy", "differ in number"],
-        ),
-        (
-            "--data wide.npy --labels y.npy --schema a.toml",
-            &["5 columns", "4"],
-        ),
-        (
-            "--data x.npy --labels x.npy --schema a.toml",
-            &["one column"],
-        ),
-        (
-            "--data t.csv --labels y.npy --format npy --schema a.toml",
-            &["t.csv", "not an NPY file"],
-        ),
-        (
-            "--data x.npy --labels y.npy --format idx --schema a.toml",
-            &["not an IDX file"],
-        ),
-        (
-            "--data x.npy --labels y.npy --schema s.toml",
-            &["x.npy", "[array]"],
-        ),
-        (
-            "--data t.csv --schema a.toml",
-            &["t.csv", "schema is one of an array"],
-        ),
-        (
-            "--data t.csv --schema s.toml --format xls",
-            &["--format", "libsvm"],
-        ),
-        ("--labels y.npy", &["--data"]),
-    ] {
-        place.fails(&format!("train {flags} --out o"), 1, words);
-    }
-}
-
-#[test]
 fn what_a_record_holds_is_no_error_in_any_format() {
     let place = place();
     let flags = "train --data t.svm --schema a.toml --json";

@@ -1,7 +1,6 @@
 //! The built command, run as a user runs it.
 
 mod account;
-mod bad_input;
 mod beside;
 mod book;
 mod calibrate;

@@ -58,6 +58,8 @@ fn the_file_holds_the_network_and_the_statement_of_no_bound() {
         "{out}"
     );
     assert!(out.contains("none stated"), "{out}");
+    let plan = "plan dp-sgd --records 400 --dim 5 --epsilon 1 --delta 1e-6 --hidden 4,3";
+    assert!(place.ok(plan).contains("none stated"));
     let model = place.json("o/model.json");
     let of = &model["perceptron"];
     assert_eq!(of["hidden"], json!([3, 2]));
@@ -202,60 +204,6 @@ fn solvers_that_need_constants_are_refused_and_the_others_run() {
             "{solver}"
         );
     }
-}
-
-#[test]
-fn what_a_perceptron_can_not_be_is_refused_with_a_remedy() {
-    let place = place(400);
-    let train = "train t.csv --schema s.toml --out o --ledger l --budget 3 --budget-delta 1e-5 --epsilon 1 --delta 1e-6";
-    for (flags, words) in [
-        ("--hidden 4,0", "no units"),
-        ("--hidden 0", "no units"),
-        ("--hidden 1,1,1,1,1,1,1,1,1", "one to 8"),
-        ("--hidden 100000,100000", "fewer units"),
-        (
-            "--hidden 9223372036854775807,9223372036854775807",
-            "fewer units",
-        ),
-        ("--hidden 4,3 --output-weights fixed", "say trained"),
-        ("--hidden 4,3 --loss relu", "absolute"),
-        (
-            "--hidden 4,3 --loss quadratic:logistic --rank 2 --ball 3",
-            "--hidden",
-        ),
-        ("--hidden 4,3 --objective auc", "--hidden"),
-        ("--hidden 4,3 --project 2 --solver dp-sgd", "--project"),
-        ("--hidden 4,3 --rank 2", "--rank"),
-        ("--hidden 4,3 --goldstein-radius 1", "--goldstein-radius"),
-        ("--hidden 3 --output-weights fixed", "even number"),
-    ] {
-        place.fails(&format!("{train} {flags}"), 1, &[words]);
-    }
-    for (flags, words) in [
-        ("--hidden 4,x", "--hidden"),
-        ("--hidden ,", "--hidden"),
-        ("--hidden 4,3 --activation swish", "--activation"),
-        ("--output-weights trained", "--hidden"),
-    ] {
-        let out = place.run(&format!("{train} {flags}"));
-        assert_eq!(out.status.code(), Some(1), "{flags}");
-        assert!(stderr(&out).contains(words), "{flags}: {}", stderr(&out));
-    }
-    place.schema_with(LABEL, SEVERAL);
-    place.fails(
-        &format!("{train} --hidden 4 --output-weights fixed"),
-        1,
-        &["--output-weights", "one output"],
-    );
-    let plan = "plan dp-sgd --records 400 --dim 5 --epsilon 1 --delta 1e-6 --hidden 4,3";
-    let told = place.ok(plan);
-    assert!(told.contains("none stated"), "{told}");
-    place.fails(
-        &format!("{plan} --lipschitz 1"),
-        1,
-        &["--lipschitz", "no constants"],
-    );
-    place.fails(&plan.replace("dp-sgd", "storm"), 1, &["storm", "dp-sgd"]);
 }
 
 /// A checkpoint goes on as the same network alone: another shape of as many weights, another activation and a linear model are refused.

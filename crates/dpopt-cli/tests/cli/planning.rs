@@ -93,57 +93,6 @@ fn a_plan_by_a_schema_fits_its_label() {
         dry.as_object_mut().unwrap().remove("notes");
         assert_eq!(dry, by_schema, "{name}");
     }
-    let plan = "plan noisy-gd --public-records 400 --epsilon 2 --delta 1e-6";
-    place.fails(
-        &format!("{plan} --schema number.toml --loss hinge"),
-        1,
-        &["hinge", "number"],
-    );
-    place.fails(
-        &format!("{plan} --schema three.toml --loss logistic"),
-        1,
-        &["logistic", "softmax"],
-    );
-    place.fails(
-        &format!("{plan} --schema three.toml --classes 4"),
-        1,
-        &["--classes", "schema"],
-    );
-    place.fails(
-        &format!("{plan} --schema s.toml --loss softmax"),
-        1,
-        &["softmax", "two"],
-    );
-}
-
-#[test]
-fn what_a_dry_run_refuses() {
-    let place = Place::new();
-    let train = "train --data t.csv --schema s.toml --dry-run";
-    for (flags, words) in [
-        (format!("{train} --objective auc --group-shares release"), ["--dry-run", "dpopt plan"]),
-        (format!("{train} --resume c.json"), ["--dry-run", "--resume"]),
-        (format!("{train} --adjacency add-remove"), ["--public-records", "private"]),
-        (format!("{train} --holdout 0.001 --evaluate"), ["--holdout", "0 of 400"]),
-        (format!("{train} --solver noisy-gd --max-passes 0.5"), ["--max-passes", "dp-sgd"]),
-        (format!("{train} --max-passes 0"), ["--max-passes", "positive"]),
-        (format!("{train} --solver goldstein-zo --goldstein-radius 1 --max-passes 3"), ["--max-passes", "values"]),
-        ("plan dp-sgd --records 9 --epsilon 1 --delta 1e-6".to_owned(), ["--dim", "not"]),
-        (
-            "plan dp-sgd --records 9 --epsilon 1 --delta 1e-6 --schema s.toml --dim 3".to_owned(),
-            ["--schema", "--dim"],
-        ),
-        (
-            "plan dp-sgd --records 9 --epsilon 1 --delta 1e-6 --schema no.toml".to_owned(),
-            ["no.toml", ""],
-        ),
-        (
-            "plan gda --objective auc --shares 0.5,0.5 --records 9 --dim 2 --epsilon 1 --delta 1e-6 --max-passes 2".to_owned(),
-            ["--max-passes", "--max-steps"],
-        ),
-    ] {
-        place.fails(&flags, 1, &words);
-    }
 }
 
 /// Every solver plans within so many passes, or refuses; none plans more.

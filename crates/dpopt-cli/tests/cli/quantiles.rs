@@ -204,11 +204,6 @@ fn auto_knows_losses_with_kinks() {
     ));
     assert_eq!(few["solver"], "noisy-gd");
     assert!(reason(&few).contains("at this radius"), "{few}");
-    place.fails(
-        "plan auto --epsilon 4 --delta 1e-6 --records 1000 --dim 3 --loss welsch --goldstein-radius 1",
-        1,
-        &["--goldstein-radius", "kinks only"],
-    );
     // Two constants and no smoothness are those of a loss with kinks: the logistic loss's are not mixed in.
     let free = "plan noisy-gd --epsilon 4 --delta 1e-6 --records 100000 --dim 3 --lipschitz 3 --initial-gap 2 --json";
     let free: Value = serde_json::from_str(&place.ok(free)).unwrap();
@@ -278,54 +273,6 @@ fn the_start_is_a_function_of_its_seed_and_a_checkpoint_goes_on() {
         1,
         &["--resume", "dimension 20", "30"],
     );
-}
-
-#[test]
-fn what_does_not_go_with_a_number_is_refused_by_name() {
-    let place = place();
-    for (flags, words) in [
-        (
-            "--loss logistic",
-            &["--loss", "logistic", "two classes", "\"y\""][..],
-        ),
-        ("--loss softmax", &["--loss", "softmax", "three classes"]),
-        (
-            "--loss hinge --hidden 4 --output-weights fixed",
-            &["--loss", "hinge"],
-        ),
-        (
-            "--loss pinball:0.5 --positive 40",
-            &["--positive", "number"],
-        ),
-        ("--loss absolute --label x", &["--label", "numbers"]),
-        (
-            "--loss absolute --label z",
-            &["--label", "range", "\"y\"", "\"z\""],
-        ),
-        ("--loss relu", &["--loss", "relu", "positive part"]),
-        (
-            "--loss relu --hidden 4 --output-weights fixed",
-            &["--loss", "relu", "never move"],
-        ),
-        (
-            "--loss absolute --hidden 4 --output-weights fixed --project 3",
-            &["--project", "network"],
-        ),
-        (
-            "--loss absolute --hidden 3 --output-weights fixed",
-            &["--hidden", "even"],
-        ),
-        (
-            "--loss absolute --hidden 4 --output-weights fixed --solver recursive-gd --radius 1",
-            &["--loss"],
-        ),
-    ] {
-        place.fails(
-            &format!("train t.csv --schema s.toml --out new {flags}"),
-            1,
-            words,
-        );
-    }
 }
 
 /// What the public test set and the types of columns tell before a record is read.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, rows, table};
+use crate::support::{Place, rows};
 
 const FLAGS: &str = "tune --data t.csv --schema s.toml";
 
@@ -95,11 +95,6 @@ fn other_labels_have_other_scores() {
     let found = tuned(&place, "--epsilon 20 --law geometric");
     assert_eq!(found["tuning"]["score"], "accuracy");
     assert_eq!(found["evaluation"]["classes"].as_array().unwrap().len(), 3);
-    place.fails(
-        &format!("{FLAGS} --epsilon 20 --score auc"),
-        1,
-        &["--score", "accuracy"],
-    );
     let number = "kind = \"number\"\nmin = 0.0\nmax = 10.0\ndefault = 0.0";
     place.schema_with(
         "column = \"y\"\nvalues = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"",
@@ -154,13 +149,6 @@ fn widths_and_weights_are_tried_and_the_same_run_counts_once() {
     assert_eq!(three["candidates"], two["candidates"]);
     assert_eq!(three["epsilon_of_a_run"], two["epsilon_of_a_run"]);
     assert_eq!(three["never_tried"], two["never_tried"]);
-    let one = "--candidate solver=auto --candidate \"solver=noisy-gd hidden=none\"";
-    let one = one.replace('"', "").replace(" hidden", ",hidden");
-    place.fails(
-        &format!("{FLAGS} --epsilon 2 {one}"),
-        1,
-        &["same run", "dpopt train"],
-    );
 }
 
 /// Weights of 1 are none, and all candidates that are the same run go at once: what is left is what was named once.
@@ -183,8 +171,6 @@ fn all_that_are_the_same_go_at_once() {
     assert_eq!(found["epsilon_of_a_run"], two["epsilon_of_a_run"]);
     // Of twelve two are, setting by setting, one of the first two, and two stay.
     assert_eq!(warned.matches("count once").count(), 8, "{warned}");
-    let same = "--candidate class-weights=yes=1 --candidate class-weights=none";
-    place.fails(&format!("{FLAGS} --epsilon 2 {same}"), 1, &["same run"]);
 }
 
 /// Values of a label with spaces and commas in them, in a list that ends where the next setting begins.
@@ -275,82 +261,4 @@ fn a_dry_run_says_what_a_run_gets_and_writes_nothing() {
         assert!(words.contains(part), "{words}");
     }
     assert_eq!(place.listing(), before);
-}
-
-#[test]
-fn what_can_not_be_tuned_is_refused_before_anything_is_charged() {
-    let place = Place::new();
-    place.ok("convert t.csv --schema s.toml --out t.dpr");
-    place.put("few.csv", &table(&rows(2)));
-    let before = place.listing();
-    for (flags, words) in [
-        (FLAGS.to_owned(), ["--epsilon", "--epsilon 1"]),
-        (
-            format!("{FLAGS} --epsilon 1 --candidate solver=dp-sgd"),
-            ["--candidate", "2"],
-        ),
-        (
-            format!("{FLAGS} --epsilon 1 --candidate solver=auto --candidate solver=auto"),
-            ["--candidate", "train"],
-        ),
-        (
-            format!("{FLAGS} --epsilon 0.01 --solver noisy-gd,spiderboost"),
-            ["spiderboost, logistic loss", "leave it out"],
-        ),
-        (
-            format!("{FLAGS} --epsilon 1 --solver noisy-gd,gda"),
-            ["gda", "saddle"],
-        ),
-        (
-            format!("{FLAGS} --epsilon 1 --solver noisy-gd,recursive-sgd"),
-            ["recursive-sgd", "leave it out"],
-        ),
-        (
-            format!("{FLAGS} --epsilon 1 --solver noisy-gd,goldstein"),
-            ["goldstein", "leave it out"],
-        ),
-        (
-            format!("{FLAGS} --epsilon 1 --solver noisy-gd,dp-mf"),
-            ["dp-mf", "random order"],
-        ),
-        (
-            format!("{FLAGS} --epsilon 1 --loss logistic,softmax"),
-            ["--loss", "softmax"],
-        ),
-        (
-            format!("{FLAGS} --epsilon 1 --holdout 0.001"),
-            ["--holdout", "400"],
-        ),
-        (format!("{FLAGS} --epsilon 1 --bins 3"), ["--bins", "even"]),
-        (
-            "tune --data t.dpr --epsilon 1".to_owned(),
-            ["--data", "table"],
-        ),
-        (
-            format!("{FLAGS} --epsilon 1 --ledger l --budget 9 --budget-delta 1e-6"),
-            ["--out", "--json"],
-        ),
-        (
-            "tune --data few.csv --schema s.toml --epsilon 1".to_owned(),
-            ["--holdout", "records"],
-        ),
-    ] {
-        place.fails(&flags, 1, &words);
-        assert_eq!(place.listing(), before, "{flags}");
-    }
-    for flags in [
-        "--candidate steps=3",
-        "--repeats 0.5",
-        "--score r2",
-        "--law none",
-        "--row-norm 0",
-    ] {
-        assert_ne!(
-            place
-                .run(&format!("{FLAGS} --epsilon 1 {flags}"))
-                .status
-                .code(),
-            Some(0)
-        );
-    }
 }

@@ -1,13 +1,12 @@
 //! NPY and IDX: files as NumPy writes them, and files as nobody should.
 
-use std::io::Write;
-
 use dpopt_data::formats::{
     Array, FormatError, HeaderProblem, MAX_COLUMNS, idx_rows, npy_rows, read_idx, read_idx_from,
     read_npy, read_npy_from,
 };
 use dpopt_linalg::{Design, FileEntry, Row};
-use flate2::{Compression, write::GzEncoder};
+
+use crate::support::{dense, gzip, idx, npy};
 
 fn hex(text: &str) -> Vec<u8> {
     (0..text.len() / 2)
@@ -30,22 +29,8 @@ const V1: &str = "934e554d505901007600";
 const F4: &str = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
 const F4_ENTRIES: &str = "0000c03f000010c06042a20dcdcccc3de6b1617f00000080";
 
-/// A file with this dictionary and no padding.
-fn npy(dictionary: &str, entries: &[u8]) -> Vec<u8> {
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((dictionary.len() as u16).to_le_bytes());
-    bytes.extend(dictionary.as_bytes());
-    bytes.extend(entries);
-    bytes
-}
-
 fn rows(array: Array) -> Vec<Vec<f64>> {
-    let design = array.into_design(1.0).unwrap();
-    let mut rows = vec![vec![0.0; design.columns()]; design.rows()];
-    for (i, row) in rows.iter_mut().enumerate() {
-        design.row(i).for_each(|j, x| row[j] = x);
-    }
-    rows
+    dense(&array.into_design(1.0).unwrap())
 }
 
 fn read(bytes: &[u8]) -> Result<Array, FormatError> {
@@ -125,9 +110,7 @@ fn files_of_numpy_are_read_as_numpy_reads_them() {
 
 #[test]
 fn gzip_is_unpacked() {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(&numpy(V1, F4, F4_ENTRIES)).unwrap();
-    let packed = packed.finish().unwrap();
+    let packed = gzip(&numpy(V1, F4, F4_ENTRIES));
     assert_eq!(rows(read(&packed).unwrap())[0][0], 1.5);
     let cut = error(&packed[..packed.len() - 9]);
     assert!(matches!(cut, FormatError::Gzip { .. }), "{cut}");
@@ -165,86 +148,9 @@ fn every_bad_header_is_an_error_that_says_what_is_wrong() {
     let huge = hex("934e554d50590200ffffffff");
     assert!(error(&huge).to_string().contains("4294967295 bytes"));
 
-    for (dictionary, words) in [
-        ("", "'{'"),
-        ("{}", "lacks \"descr\""),
-        (
-            "{'descr': '<f4', 'fortran_order': False}",
-            "lacks \"shape\"",
-        ),
-        ("{'descr': '<f4', 'shape': (1,)}", "lacks \"fortran_order\""),
-        (
-            "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
-            "structured",
-        ),
-        (
-            "{'descr': '<f2', 'fortran_order': False, 'shape': (1,)}",
-            "\"<f2\"",
-        ),
-        (
-            "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
-            "\"|O\"",
-        ),
-        (
-            "{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}",
-            "\"<c8\"",
-        ),
-        (
-            "{'descr': '=f4', 'fortran_order': False, 'shape': (1,)}",
-            "\"=f4\"",
-        ),
-        (
-            "{'descr': '|f4', 'fortran_order': False, 'shape': (1,)}",
-            "\"|f4\"",
-        ),
-        (
-            "{'descr': '<f4', 'fortran_order': 0, 'shape': (1,)}",
-            "True or False",
-        ),
-        (
-            "{'descr': '<f4', 'fortran_order': False, 'shape': 1}",
-            "'('",
-        ),
-        (
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
-            "whole number",
-        ),
-        (
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (18446744073709551616,)}",
-            "whole number",
-        ),
-        (
-            "{'descr': '<f4', 'fortran_order': False, 'shape': ()}",
-            "0 dimensions",
-        ),
-        (
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}",
-            "9 dimensions",
-        ),
-        (
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}",
-            "'descr'",
-        ),
-        ("{'shape': (1,), 'shape': (1,)}", "each key once"),
-        (
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x",
-            "the end",
-        ),
-        (
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)",
-            "'}'",
-        ),
-        ("{'descr' 1}", "':'"),
-        ("{'descr}", "quoted"),
-        (
-            "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2, 2)}",
-            "Fortran",
-        ),
-        (
-            "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 0)}",
-            "columns",
-        ),
-    ] {
+    // A dictionary, and words of what is said of it.
+    for row in include_str!("../data/npy_headers.tsv").lines() {
+        let (dictionary, words) = row.split_once('\t').unwrap();
         let message = error(&npy(dictionary, &[0; 4])).to_string();
         assert!(message.contains(words), "{dictionary}: {message}");
     }
@@ -308,13 +214,6 @@ fn a_matrix_is_no_list_of_labels() {
         &[1, 2, 3],
     ));
     assert!(array.unwrap().into_design(f32::NAN).is_err());
-}
-
-fn idx(kind: u8, sizes: &[u32], entries: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0, 0, kind, sizes.len() as u8];
-    bytes.extend(sizes.iter().flat_map(|size| size.to_be_bytes()));
-    bytes.extend(entries);
-    bytes
 }
 
 #[test]
@@ -404,9 +303,7 @@ fn rows_that_stay_in_their_file_are_those_read_into_memory() {
     assert!(refused(put("f.npy", &npy(fortran, &entries))).contains("Fortran"));
     let big = "{'descr': '>f4', 'fortran_order': False, 'shape': (20, 3)}";
     assert!(refused(put("b.npy", &npy(big, &entries))).contains("little-endian"));
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(&numpy(V1, F4, F4_ENTRIES)).unwrap();
-    let packed = put("x.npy.gz", &packed.finish().unwrap());
+    let packed = put("x.npy.gz", &gzip(&numpy(V1, F4, F4_ENTRIES)));
     assert!(refused(packed).contains("compressed"));
     let short = "{'descr': '<f4', 'fortran_order': False, 'shape': (21, 3)}";
     assert!(refused(put("s.npy", &npy(short, &entries))).contains("cut short"));

@@ -2,6 +2,7 @@
 
 mod formats_arrays;
 mod formats_libsvm;
+mod support;
 mod tabular_arrays;
 mod tabular_convert;
 mod tabular_drafts;

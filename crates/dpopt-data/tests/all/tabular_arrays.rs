@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use dpopt_data::formats::Format;
 use dpopt_data::tabular::{ArrayFiles, Schema, TabularError, read_table_from};
-use dpopt_linalg::{Design, Row};
+use dpopt_linalg::Row;
 use tempfile::TempDir;
+
+use crate::support::{dense, idx, npy};
 
 fn schema(columns: usize, scale: &str, norm: f64, intercept: f64) -> Schema {
     Schema::from_toml(&text(columns, scale, norm, intercept), "schema").unwrap()
@@ -33,30 +35,22 @@ impl Place {
     }
 
     fn idx(&self, name: &str, sizes: &[u32], entries: &[u8]) -> PathBuf {
-        let mut bytes = vec![0, 0, 8, sizes.len() as u8];
-        bytes.extend(sizes.iter().flat_map(|size| size.to_be_bytes()));
-        bytes.extend(entries);
-        self.put(name, &bytes)
+        self.put(name, &idx(8, sizes, entries))
     }
 
     fn npy(&self, name: &str, shape: &str, entries: &[f32]) -> PathBuf {
         let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}");
-        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-        bytes.extend((header.len() as u16).to_le_bytes());
-        bytes.extend(header.as_bytes());
-        bytes.extend(entries.iter().flat_map(|x| x.to_le_bytes()));
-        self.put(name, &bytes)
+        self.put(
+            name,
+            &npy(
+                &header,
+                &entries
+                    .iter()
+                    .flat_map(|x| x.to_le_bytes())
+                    .collect::<Vec<u8>>(),
+            ),
+        )
     }
-}
-
-fn dense(design: &Design) -> Vec<Vec<f64>> {
-    (0..design.rows())
-        .map(|i| {
-            let mut row = vec![0.0; design.columns()];
-            design.row(i).for_each(|j, x| row[j] = x);
-            row
-        })
-        .collect()
 }
 
 #[test]
@@ -251,22 +245,4 @@ fn a_schema_of_an_array_is_checked_and_survives_toml() {
     let other = good.with_label(None, Some("other")).unwrap();
     assert_eq!(other.label().classes().unwrap().positive, "other");
     assert_eq!(good.with_label(Some("name"), None).unwrap().dim(), 4);
-    for (scale, columns, word) in [
-        ("0.0", 3, "scale"),
-        ("-1.0", 3, "scale"),
-        ("nan", 3, "scale"),
-        ("1e-60", 3, "scale"),
-        ("1.0", 1 << 30, "1073741824 columns"),
-    ] {
-        let error = Schema::from_toml(&text(columns, scale, 1.0, 0.0), "s")
-            .err()
-            .unwrap();
-        assert!(error.to_string().contains(word), "{error}");
-    }
-    let both = format!(
-        "{}[[column]]\nname = \"a\"\nkind = \"ignore\"\n",
-        text(3, "1.0", 1.0, 0.0)
-    );
-    assert!(Schema::from_toml(&both, "s").is_err());
-    assert!(Schema::from_toml(&text(0, "1.0", 1.0, 0.0), "s").is_err());
 }

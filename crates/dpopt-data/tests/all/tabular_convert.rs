@@ -1,6 +1,5 @@
 //! What a converter writes is what the reader of the same format gives, to the bit.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use dpopt_data::formats::{Format, FormatError};
@@ -9,8 +8,9 @@ use dpopt_data::tabular::{
     schema_of_rows,
 };
 use dpopt_linalg::{Design, FileEntry, FileLayout, Row};
-use flate2::{Compression, write::GzEncoder};
 use tempfile::TempDir;
+
+use crate::support;
 
 const TABLE: &str = "format = 1\nrow_norm = 2.0\nintercept = 1.0\nignore_unlisted = true\n\
     [label]\ncolumn = \"y\"\nvalues = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"\n\
@@ -60,13 +60,12 @@ fn assert_same(a: &EncodedTable, b: &EncodedTable) {
 }
 
 fn write(path: &Path, bytes: &[u8], zip: bool) {
-    if zip {
-        let mut out = GzEncoder::new(std::fs::File::create(path).unwrap(), Compression::fast());
-        out.write_all(bytes).unwrap();
-        out.finish().unwrap();
+    let packed = if zip {
+        support::gzip(bytes)
     } else {
-        std::fs::write(path, bytes).unwrap();
-    }
+        bytes.to_vec()
+    };
+    std::fs::write(path, packed).unwrap();
 }
 
 #[test]
@@ -105,11 +104,7 @@ fn tables_of_text() {
 
 fn npy(descr: &str, shape: &str, fortran: &str, entries: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}}}");
-    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
-    bytes.extend((header.len() as u16).to_le_bytes());
-    bytes.extend(header.as_bytes());
-    bytes.extend(entries);
-    bytes
+    support::npy(&header, entries)
 }
 
 const ROWS: usize = 20_011;
@@ -237,12 +232,7 @@ fn arrays_of_every_type() {
 #[test]
 fn idx_and_libsvm() {
     let place = Place(TempDir::new().unwrap());
-    let idx = |sizes: &[u32], entries: &[u8]| {
-        let mut bytes = vec![0, 0, 8, sizes.len() as u8];
-        bytes.extend(sizes.iter().flat_map(|size| size.to_be_bytes()));
-        bytes.extend(entries);
-        bytes
-    };
+    let idx = |sizes: &[u32], entries: &[u8]| support::idx(8, sizes, entries);
     let rows: Vec<u8> = (0..900 * 7).map(|k| (k * 37 % 251) as u8).collect();
     let labels: Vec<u8> = (0..900).map(|i| (i % 3) as u8).collect();
     write(&place.path("x"), &idx(&[900, 7, 1], &rows), true);

@@ -1,7 +1,8 @@
 //! Frames in memory against CSV: the same texts are the same rows.
 
 use dpopt_data::tabular::{Schema, TabularError, ValueType, Values, encode_frame, read_table_from};
-use dpopt_linalg::Design;
+
+use crate::support::dense as rows;
 
 const SCHEMA: &str = r#"
 format = 1
@@ -34,20 +35,6 @@ kind = "ignore"
 
 fn schema() -> Schema {
     Schema::from_toml(SCHEMA, "the schema").unwrap()
-}
-
-fn rows(design: &Design) -> Vec<Vec<f64>> {
-    let dense = |i: usize| {
-        let unit = |j: usize| {
-            let mut at = vec![0.0; design.columns()];
-            at[j] = 1.0;
-            at
-        };
-        (0..design.columns())
-            .map(|j| design.row(i).dot(&unit(j)))
-            .collect()
-    };
-    (0..design.rows()).map(dense).collect()
 }
 
 fn agrees(columns: &[(String, Values<'_>)], csv: &str) {

@@ -9,6 +9,8 @@ use dpopt_data::tabular::{
 use dpopt_linalg::RowFile;
 use tempfile::TempDir;
 
+use crate::support::npy;
+
 const COLUMN: &str = "[[column]]\nname = \"x\"\nkind = \"number\"\nmin = 0.0\nmax = 1.0\ndefault = 0.0\n\
     [[column]]\nname = \"c\"\nkind = \"category\"\nvalues = [\"a\", \"b\"]\nreference = \"a\"\n";
 
@@ -114,59 +116,6 @@ fn a_schema_is_written_and_read_back() {
     );
 }
 
-#[test]
-fn a_range_that_is_none_is_an_error_with_its_key() {
-    for (label, key) in [
-        ("kind = \"number\"\nmax = 1.0\ndefault = 0.0", "label.min"),
-        ("kind = \"number\"\nmin = 1.0\ndefault = 0.0", "label.max"),
-        ("kind = \"number\"\nmin = 0.0\nmax = 1.0", "label.default"),
-        (
-            "kind = \"number\"\nmin = 1.0\nmax = 1.0\ndefault = 1.0",
-            "label.min",
-        ),
-        (
-            "kind = \"number\"\nmin = 0.0\nmax = 1.0\ndefault = 2.0",
-            "label.default",
-        ),
-        (
-            "kind = \"number\"\nmin = 0.0\nmax = 1.0\ndefault = \"0\"",
-            "label.default",
-        ),
-        (
-            "kind = \"number\"\nmin = nan\nmax = 1.0\ndefault = 0.0",
-            "label.min",
-        ),
-        (
-            "kind = \"number\"\nmin = 0.0\nmax = inf\ndefault = 0.0",
-            "label.max",
-        ),
-        (
-            "kind = \"number\"\nmin = 0.0\nmax = 1e200\ndefault = 0.0",
-            "label.max",
-        ),
-        (
-            "kind = \"number\"\nmin = 0.0\nmax = 1.0\ndefault = 0.0\npositive = \"1\"",
-            "label.positive",
-        ),
-        (
-            "kind = \"number\"\nmin = 0.0\nmax = 1.0\ndefault = 0.0\nvalues = [\"1\"]",
-            "label.values",
-        ),
-        (
-            "values = [\"a\", \"b\"]\npositive = \"a\"\ndefault = \"b\"\nmin = 0.0",
-            "label.min",
-        ),
-        ("positive = \"a\"\ndefault = \"b\"", "label.values"),
-        ("values = [\"a\", \"b\"]\ndefault = \"b\"", "label.positive"),
-    ] {
-        let error = Schema::from_toml(&text(label), "schema").unwrap_err();
-        match &error {
-            TabularError::Schema { key: found, .. } => assert_eq!(found, key, "{label}"),
-            other => panic!("{label}: {other}"),
-        }
-    }
-}
-
 /// A finite label beyond single precision is clipped like any other, in every format, and its row stays.
 #[test]
 fn huge_labels_are_clipped_in_every_format() {
@@ -189,20 +138,22 @@ fn huge_labels_are_clipped_in_every_format() {
         read.design.row(1).norm_upper()
     );
     assert!(read.design.row(0).norm_upper() >= 0.5);
-    let npy = |values: &[f64]| {
+    let doubles = |values: &[f64]| {
         let header = format!(
             "{{'descr': '<f8', 'fortran_order': False, 'shape': ({},), }}",
             values.len()
         );
         let header = format!("{header:<117}\n");
-        let mut out = b"\x93NUMPY\x01\x00".to_vec();
-        out.extend((header.len() as u16).to_le_bytes());
-        out.extend(header.as_bytes());
-        out.extend(values.iter().flat_map(|x| x.to_le_bytes()));
-        out
+        npy(
+            &header,
+            &values
+                .iter()
+                .flat_map(|x| x.to_le_bytes())
+                .collect::<Vec<u8>>(),
+        )
     };
-    std::fs::write(path("x.npy"), npy(&[0.5; 3])).unwrap();
-    std::fs::write(path("y.npy"), npy(&[1e39, -1e300, f64::INFINITY])).unwrap();
+    std::fs::write(path("x.npy"), doubles(&[0.5; 3])).unwrap();
+    std::fs::write(path("y.npy"), doubles(&[1e39, -1e300, f64::INFINITY])).unwrap();
     let files = ArrayFiles {
         format: Format::Npy,
         rows: path("x.npy"),

@@ -1,14 +1,15 @@
 //! Tables: what a record can do (nothing but its own row), what a file can do wrong.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
 use dpopt_data::tabular::{
     EncodedTable, Encoder, MAX_LINE_BYTES, ProblemKind, Schema, TabularError, check_from,
     draft_schema, draft_schema_from, read_features_from, read_table, read_table_from,
 };
 use dpopt_linalg::Row;
-use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
+
+use crate::support::gzip;
 
 const SCHEMA: &str = r#"
 format = 1
@@ -301,12 +302,6 @@ fn features_need_no_label() {
     }
     let missing = read_features_from(&b"age,gain\n"[..], "table", &schema());
     assert!(matches!(missing, Err(TabularError::MissingColumns { .. })));
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 #[test]

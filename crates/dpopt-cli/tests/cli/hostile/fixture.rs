@@ -153,6 +153,7 @@ fn tables(place: &Place) {
     put(place, "twice.csv", b"x,c,y,x\n1,a,no,2\n");
     put(place, "quote.csv", b"x,\"c,y\n1,a,no\n");
     put(place, "latin.csv", b"x,c,y,gr\xf6\xdfe\n1,a,no,1\n");
+    put(place, "few.csv", b"x,c,y\n1,a,no\n2,b,yes\n");
     put(place, "more.csv", b"x,c,y,z,w\n1,a,no,1,2\n");
     put(place, "fewer.csv", b"x,c\n1,a\n");
     put(place, "parquet.csv", b"PAR1\x15\x04\x15\x10PAR1");
@@ -164,6 +165,13 @@ fn tables(place: &Place) {
     put(place, "utf16.csv", b"\xff\xfex\x00,\x00y\x00\n\x00");
     put(place, "t.parquet", b"PAR1 and nothing else PAR1");
     put(place, "new\nline.csv", b"");
+}
+
+const LABEL: &str = "values = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"";
+
+/// A label that is a number.
+fn range(min: &str, max: &str, default: &str) -> String {
+    format!("kind = \"number\"\nmin = {min}\nmax = {max}\ndefault = {default}")
 }
 
 fn schemas(place: &Place) {
@@ -200,10 +208,62 @@ fn schemas(place: &Place) {
         ("scale.toml", "default = 0.0", "default = 0.0\nscale = -1.0"),
         ("values.toml", r#"["a", "b"]"#, "[]"),
         ("transform.toml", "\"linear\"", "\"sqrt\""),
+        ("number.toml", LABEL, &range("0.0", "200.0", "100.0")),
+        ("counts.toml", LABEL, &range("0.0", "20.0", "0.0")),
+        ("counts-below.toml", LABEL, &range("-5.0", "20.0", "0.25")),
+        ("counts-above.toml", LABEL, &range("1.0", "20.0", "2.0")),
+        ("counts-half.toml", LABEL, &range("0.0", "20.5", "0.25")),
+        ("counts-small.toml", LABEL, &range("0.0", "0.5", "0.25")),
+        (
+            "classes.toml",
+            LABEL,
+            "values = [\"no\", \"yes\", \"odd\"]\ndefault = \"no\"",
+        ),
     ] {
         assert!(schema.contains(old), "{old}");
         place.put(name, &schema.replacen(old, new, 1));
     }
+    for (name, all) in [
+        (
+            "shares.toml",
+            &[
+                ("no", "a", 0.55),
+                ("yes", "a", 0.12),
+                ("no", "b", 0.18),
+                ("yes", "b", 0.15),
+            ][..],
+        ),
+        (
+            "shares-sum.toml",
+            &[
+                ("no", "a", 0.8),
+                ("yes", "a", 0.12),
+                ("no", "b", 0.18),
+                ("yes", "b", 0.15),
+            ],
+        ),
+        (
+            "shares-zero.toml",
+            &[
+                ("no", "a", 0.0),
+                ("yes", "a", 0.12),
+                ("no", "b", 0.18),
+                ("yes", "b", 0.15),
+            ],
+        ),
+        ("shares-one.toml", &[("no", "a", 0.8), ("yes", "a", 0.2)]),
+    ] {
+        let share = |(y, c, share): &(&str, &str, f64)| {
+            format!("\n[[share]]\nof = {{ y = \"{y}\", c = \"{c}\" }}\nshare = {share:?}\n")
+        };
+        place.put(
+            name,
+            &(schema.clone() + &all.iter().map(share).collect::<String>()),
+        );
+    }
+    let (head, _) = schema.split_once("[[column]]").unwrap();
+    let head = head.replace("intercept = 1.0", "intercept = 0.0\nignore_unlisted = true");
+    place.put("nothing.toml", &head);
     place.put("draft.toml", &format!("draft = true\n{schema}"));
     place.put("drafty.toml", &format!("draft = \"no\"\n{schema}"));
     place.ok("convert t.csv --schema draft.toml --out draft.dpr");
@@ -248,6 +308,7 @@ fn arrays(place: &Place) {
         "y19.npy",
         &npy(&of("|u1", "False", "19,"), &labels[..19]),
     );
+    put(place, "wide.npy", &npy(&of("<f4", "False", "10, 4"), &rows));
     put(place, "cut.npy", &x[..x.len() - 4]);
     put(place, "long.npy", &[&x[..], b"1234"].concat());
     put(place, "stub.npy", &x[..9]);
@@ -302,6 +363,7 @@ fn models(place: &Place) {
         ("m-feature.json", "\"feature\": \"x\"", "\"feature\": \"z\""),
         ("m-solver.json", "\"noisy-gd\"", "\"wishful\""),
         ("m-delta.json", "\"delta\": ", "\"delta\": -"),
+        ("m-schema.json", "\"a\",", ""),
     ] {
         assert!(model.contains(old), "{old}");
         place.put(name, &model.replacen(old, new, 1));
@@ -366,6 +428,18 @@ fn events(place: &Place) {
             format!("[{gaussian}, {{\"class_name\": 1}}]"),
         ),
         ("e-number.json", "7".to_owned()),
+        (
+            "e-mixture.json",
+            gaussian.replace("GaussianDpEvent", "MixtureOfGaussiansDpEvent"),
+        ),
+        (
+            "e-unprotected.json",
+            r#"{"class_name": "NonPrivateDpEvent"}"#.to_owned(),
+        ),
+        (
+            "e-zero.json",
+            format!("[{gaussian}, {}]", gaussian.replace("1.0", "0")),
+        ),
         ("e-object.json", "{}".to_owned()),
         ("e-empty.json", String::new()),
         (

@@ -45,6 +45,7 @@ fn hostile_command_lines_are_refused_and_change_nothing() {
     all.extend(rows(include_str!("collisions.tsv")));
     all.extend(ledgers::all());
     all.extend(rows(include_str!("accounting.tsv")));
+    all.extend(rows(include_str!("refusals.tsv")));
     assert!(all.len() >= LEAST, "{} rows", all.len());
     let mut lines: Vec<&str> = all.iter().map(|(line, ..)| line.as_str()).collect();
     lines.sort_unstable();

@@ -72,7 +72,7 @@ const TABLES: [(&str, &[&str]); 27] = [
 ];
 
 /// Each file that is no model, with what the message must name.
-const MODELS: [(&str, &[&str]); 13] = [
+const MODELS: [(&str, &[&str]); 14] = [
     ("nope.json", &["nope.json", "can't read"]),
     ("dir", &["dir", "directory"]),
     ("s.toml", &["s.toml", "not a model"]),
@@ -80,6 +80,7 @@ const MODELS: [(&str, &[&str]); 13] = [
     ("m-feature.json", &["m-feature.json", "weights"]),
     ("m-solver.json", &["m-solver.json", "wishful"]),
     ("m-delta.json", &["m-delta.json", "delta"]),
+    ("m-schema.json", &["m-schema.json"]),
     ("m-nan.json", &["m-nan.json", "not a model"]),
     ("m-cut.json", &["m-cut.json", "not a model"]),
     ("m-empty.json", &["m-empty.json", "not a model"]),
