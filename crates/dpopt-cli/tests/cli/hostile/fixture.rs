@@ -169,6 +169,18 @@ fn tables(place: &Place) {
 
 const LABEL: &str = "values = [\"no\", \"yes\"]\npositive = \"yes\"\ndefault = \"no\"";
 
+/// Shares of the cells of the small table but the first, as if they were known from elsewhere.
+const OTHERS: [(&str, &str, f64); 3] = [("yes", "a", 0.12), ("no", "b", 0.18), ("yes", "b", 0.15)];
+
+fn with_shares(schema: &str, first: f64, others: &[(&str, &str, f64)]) -> String {
+    let mut text = schema.to_owned();
+    for (y, c, share) in [("no", "a", first)].iter().chain(others) {
+        let of = format!("{{ y = \"{y}\", c = \"{c}\" }}");
+        text += &format!("\n[[share]]\nof = {of}\nshare = {share:?}\n");
+    }
+    text
+}
+
 /// A label that is a number.
 fn range(min: &str, max: &str, default: &str) -> String {
     format!("kind = \"number\"\nmin = {min}\nmax = {max}\ndefault = {default}")
@@ -223,43 +235,13 @@ fn schemas(place: &Place) {
         assert!(schema.contains(old), "{old}");
         place.put(name, &schema.replacen(old, new, 1));
     }
-    for (name, all) in [
-        (
-            "shares.toml",
-            &[
-                ("no", "a", 0.55),
-                ("yes", "a", 0.12),
-                ("no", "b", 0.18),
-                ("yes", "b", 0.15),
-            ][..],
-        ),
-        (
-            "shares-sum.toml",
-            &[
-                ("no", "a", 0.8),
-                ("yes", "a", 0.12),
-                ("no", "b", 0.18),
-                ("yes", "b", 0.15),
-            ],
-        ),
-        (
-            "shares-zero.toml",
-            &[
-                ("no", "a", 0.0),
-                ("yes", "a", 0.12),
-                ("no", "b", 0.18),
-                ("yes", "b", 0.15),
-            ],
-        ),
-        ("shares-one.toml", &[("no", "a", 0.8), ("yes", "a", 0.2)]),
+    for (name, first, others) in [
+        ("shares.toml", 0.55, &OTHERS[..]),
+        ("shares-sum.toml", 0.8, &OTHERS),
+        ("shares-zero.toml", 0.0, &OTHERS),
+        ("shares-one.toml", 0.8, &[("yes", "a", 0.2)]),
     ] {
-        let share = |(y, c, share): &(&str, &str, f64)| {
-            format!("\n[[share]]\nof = {{ y = \"{y}\", c = \"{c}\" }}\nshare = {share:?}\n")
-        };
-        place.put(
-            name,
-            &(schema.clone() + &all.iter().map(share).collect::<String>()),
-        );
+        place.put(name, &with_shares(&schema, first, others));
     }
     let (head, _) = schema.split_once("[[column]]").unwrap();
     let head = head.replace("intercept = 1.0", "intercept = 0.0\nignore_unlisted = true");
