@@ -26,7 +26,7 @@ pub static RGDA_ANYTIME: SaddleSolver = SaddleSolver {
     paper: "Xu et al. 2026 (arXiv 2602.01339), repaired; certificates are ours",
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
     positions: false,
-    theory_page: Some("theory/minimax.md"),
+    theory_page: Some("theory/minimax.md#the-certificate"),
     privacy_page: "privacy/minimax.md",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         let settings = RgdaAnytimeSettings {

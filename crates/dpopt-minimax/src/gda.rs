@@ -21,7 +21,7 @@ pub static GDA: SaddleSolver = SaddleSolver {
     bound: None,
     positions: false,
     theory_page: None,
-    privacy_page: "privacy/minimax.md",
+    privacy_page: "privacy/minimax.md#groups-and-shares",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         Ok(Box::new(GdaPlan::new(facts, budget, limits)?))
     }),

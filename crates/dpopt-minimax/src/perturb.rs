@@ -25,7 +25,7 @@ pub static PERTURB_AND_WATCH: SaddleSolver = SaddleSolver {
     paper: "Xu et al. 2026 (arXiv 2602.01339), Algorithm 2, repaired",
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
     positions: false,
-    theory_page: Some("theory/second-order.md"),
+    theory_page: Some("theory/second-order.md#perturb-and-watch"),
     privacy_page: "privacy/minimax.md",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         let settings = PerturbSettings {

@@ -23,7 +23,7 @@ pub static SPIDER_GDA: SaddleSolver = SaddleSolver {
     paper: "Arora et al. 2022 (arXiv 2206.00846) on the value function, y tracked as by Xu et al. 2026 (arXiv 2602.01339)",
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
     positions: false,
-    theory_page: Some("theory/minimax.md"),
+    theory_page: Some("theory/minimax.md#all-records"),
     privacy_page: "privacy/minimax.md",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         Ok(Box::new(SpiderGdaPlan::new(facts, budget, limits)?))

@@ -191,7 +191,7 @@ fn an_ordinary_run() {
         "ε = 0.8127",
         "declared outside the protection",
         "This run was stopped, and states none.",
-        "<td>5.0\u{a0}%</td><td>13.6\u{a0}%</td><td>37.0\u{a0}%</td>",
+        "<td>5\u{a0}%</td><td>13.6\u{a0}%</td><td>37\u{a0}%</td>",
         "model.json",
     ] {
         assert!(page.contains(text), "{text}");

@@ -28,7 +28,7 @@ macro_rules! pass {
             paper: $paper,
             bound: Some((BoundedQuantity::GradientNorm, BoundSense::PopulationMean)),
             positions: true,
-            theory_page: Some("theory/minimax.md"),
+            theory_page: Some("theory/minimax.md#one-pass"),
             privacy_page: "privacy/minimax.md",
             planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
                 let settings = RgdaPassSettings::new($estimate).with_failure(limits.failure);

@@ -26,7 +26,7 @@ pub static RGDA: SaddleSolver = SaddleSolver {
     paper: "Xu et al. 2026 (arXiv 2602.01339), Algorithm 2, repaired",
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
     positions: false,
-    theory_page: Some("theory/minimax.md"),
+    theory_page: Some("theory/minimax.md#all-records"),
     privacy_page: "privacy/minimax.md",
     planner: SaddlePlanner::Gaussian(|facts, budget, limits| {
         Ok(Box::new(RgdaPlan::new(facts, budget, limits)?))

@@ -29,8 +29,8 @@ pub static ADAPTIVE_BATCH: Solver = Solver {
     auto: Auto::Never(
         "it answers another question, whether the point is a saddle, and with a probability",
     ),
-    theory_page: Some("theory/second-order.md"),
-    privacy_page: "privacy/second-order.md",
+    theory_page: Some("theory/second-order.md#in-one-pass"),
+    privacy_page: "privacy/second-order.md#adaptive-batch",
     planner: |facts, extra, budget, limits| {
         let settings = AdaptiveBatchSettings {
             targets: extra.second_order,

@@ -19,7 +19,7 @@ pub static ADAPTIVE_GD: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::WithProbability)),
     auto: Auto::Never("its bound holds with a probability, and the others are on a mean"),
-    theory_page: Some("theory/kl-condition.md"),
+    theory_page: Some("theory/kl-condition.md#adaptive-gradient-descent"),
     privacy_page: "privacy/kl.md",
     planner: |facts, _, budget, limits| {
         let settings = AdaptiveSettings::new().with_max_steps(limits.max_steps);

@@ -28,7 +28,7 @@ pub static RECURSIVE_GD: Solver = Solver {
     auto: Auto::Never(
         "it needs a radius, a claim that nobody is asked for, and its bound is on the population",
     ),
-    theory_page: Some("theory/faster-rates.md"),
+    theory_page: Some("theory/faster-rates.md#recursive-regularisation"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, extra, budget, limits| {
         let facts = ConvexFacts {

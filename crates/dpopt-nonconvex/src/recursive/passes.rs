@@ -28,8 +28,8 @@ pub static RECURSIVE_SGD: Solver = Solver {
     auto: Auto::Never(
         "it needs a radius, a claim that nobody is asked for, and its bound is on the population",
     ),
-    theory_page: Some("theory/faster-rates.md"),
-    privacy_page: "privacy/estimator.md",
+    theory_page: Some("theory/faster-rates.md#recursive-regularisation"),
+    privacy_page: "privacy/estimator.md#one-pass-with-output-perturbation",
     planner: |facts, extra, budget, _| {
         let facts = ConvexFacts {
             public: *facts,

@@ -25,8 +25,8 @@ pub static SOSP: Solver = Solver {
     auto: Auto::Never(
         "it answers another question, whether the point is a saddle, and with a probability",
     ),
-    theory_page: Some("theory/second-order.md"),
-    privacy_page: "privacy/second-order.md",
+    theory_page: Some("theory/second-order.md#all-records"),
+    privacy_page: "privacy/second-order.md#sosp",
     planner: |facts, extra, budget, limits| {
         let settings = SospSettings {
             targets: extra.second_order,

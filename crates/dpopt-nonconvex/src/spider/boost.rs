@@ -25,7 +25,7 @@ pub static SPIDERBOOST: Solver = Solver {
     uses_rank: true,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
     auto: Auto::ByBound,
-    theory_page: Some("theory/faster-rates.md"),
+    theory_page: Some("theory/faster-rates.md#spiderboost"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, extra, budget, limits| {
         Ok(Box::new(match extra.rank {

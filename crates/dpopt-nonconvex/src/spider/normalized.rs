@@ -26,7 +26,7 @@ pub static NORMALIZED_SPIDER: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::Mean)),
     auto: Auto::ByBound,
-    theory_page: Some("theory/faster-rates.md"),
+    theory_page: Some("theory/faster-rates.md#steps-of-a-fixed-length"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {
         let plan = NormalizedSpiderPlan::new(facts, budget, limits.max_steps)?;

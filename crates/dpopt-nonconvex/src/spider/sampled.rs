@@ -26,7 +26,7 @@ pub static SAMPLED_SPIDERBOOST: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
     auto: Auto::ByBound,
-    theory_page: Some("theory/faster-rates.md"),
+    theory_page: Some("theory/faster-rates.md#spiderboost"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {
         let plan = SampledSpiderBoostPlan::new(facts, budget, limits.max_steps)?;

@@ -24,7 +24,7 @@ pub static STORM: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::RootMeanSquare)),
     auto: Auto::ByBound,
-    theory_page: Some("theory/faster-rates.md"),
+    theory_page: Some("theory/faster-rates.md#storm"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {
         Ok(Box::new(StormPlan::new(facts, budget, limits.max_steps)?))

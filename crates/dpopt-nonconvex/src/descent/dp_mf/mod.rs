@@ -37,7 +37,7 @@ pub static DP_MF: Solver = Solver {
     bound: None,
     auto: NO_RULE,
     theory_page: None,
-    privacy_page: "privacy/sums.md",
+    privacy_page: "privacy/sums.md#prefix-sums",
     planner: |facts, extra, budget, limits| {
         let units = extra.units(facts);
         let plan = DpMfPlan::in_units(facts, &units, budget, limits.max_steps)?;
@@ -50,7 +50,7 @@ pub static DP_MF_SAMPLED: Solver = Solver {
     name: "dp-mf-sampled",
     summary: "generalised linear losses and networks, kinks or not, on samples: correlated noise",
     paper: "Choquette-Choo et al. 2023 (arXiv 2306.08153)",
-    privacy_page: "privacy/sums.md",
+    privacy_page: "privacy/sums.md#banded-noise-on-samples",
     needs: Needs {
         samples: true,
         ..DP_MF.needs

@@ -38,7 +38,7 @@ pub static PROXIMAL_POINT: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::ExcessRisk, BoundSense::WithProbability)),
     auto: Auto::Never("it needs a KL condition, which no table has by itself"),
-    theory_page: Some("theory/kl-condition.md"),
+    theory_page: Some("theory/kl-condition.md#proximal-point"),
     privacy_page: "privacy/kl.md",
     planner: |facts, extra, budget, limits| {
         let facts = ProximalFacts {

@@ -36,7 +36,7 @@ pub static KL_SPIDER: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::ExcessRisk, BoundSense::WithProbability)),
     auto: Auto::Never("it needs a KL condition, which no table has by itself"),
-    theory_page: Some("theory/kl-condition.md"),
+    theory_page: Some("theory/kl-condition.md#kl-spider"),
     privacy_page: "privacy/kl.md",
     planner: |facts, extra, budget, limits| {
         let kl = extra.kl_for(SOLVER)?;

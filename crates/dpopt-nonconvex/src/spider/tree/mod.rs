@@ -35,7 +35,7 @@ pub static TREE_SPIDER: Solver = Solver {
     uses_rank: false,
     bound: Some((BoundedQuantity::GradientNorm, BoundSense::PopulationMean)),
     auto: Auto::Never("its bound is on the population, for records in a random order"),
-    theory_page: Some("theory/faster-rates.md"),
+    theory_page: Some("theory/faster-rates.md#tree-based-spider"),
     privacy_page: "privacy/estimator.md",
     planner: |facts, _, budget, limits| {
         let settings = TreeSettings::new(TreeTarget::Mean);
