@@ -58,7 +58,6 @@ pub const ROWS: &[Row] = &[
     Row("zeroth-order 10000 10", false, Unbounded),
     Row("file 4000000 50", true, dense(200_000_000)),
     Row("noise rounded 1000000", true, read(8_000_000)),
-    Row("noise discrete 1000000", true, read(8_000_000)),
     Row(
         "noise prefix-independent 1000000 16",
         false,

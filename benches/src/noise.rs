@@ -1,11 +1,9 @@
-//! Noise alone: `rounded DIM`, `discrete DIM`, and `prefix-KIND DIM STEPS` for all steps of a
+//! Noise alone: `rounded DIM`, and `prefix-KIND DIM STEPS` for all steps of a
 //! period on empty sums. Scales are 2^30 lattice steps.
 
 use std::num::NonZeroUsize;
 
-use dpopt_privacy::noise::{
-    DiscreteGaussian, Purpose, ReplayKeyForTests, RoundedGaussian, StreamId,
-};
+use dpopt_privacy::noise::{Purpose, ReplayKeyForTests, RoundedGaussian, StreamId};
 use dpopt_privacy::{
     Body, Bound, ClipNorm, LatticeSum, NoiseMultiplier, Participation, PrefixKind, PrefixNoise,
     Spend, Threads, Which,
@@ -20,26 +18,23 @@ const BAND: u64 = 4;
 /// Runs a task of this file.
 pub(crate) fn run(words: &[&str], threads: NonZeroUsize, sink: &mut dyn Sink) -> Fallible<()> {
     match *words {
-        [kind @ ("rounded" | "discrete"), dim] => draws(kind, size(dim)?, threads, sink),
+        ["rounded", dim] => draws(size(dim)?, threads, sink),
         [kind, dim, steps] => prefix(kind, size(dim)?, size(steps)? as u64, sink),
         _ => Err("there is no such noise".into()),
     }
 }
 
 /// The draws of a release of so many numbers.
-fn draws(kind: &str, dim: usize, threads: NonZeroUsize, sink: &mut dyn Sink) -> Fallible<()> {
+fn draws(dim: usize, threads: NonZeroUsize, sink: &mut dyn Sink) -> Fallible<()> {
     let scale = 30_f64.exp2();
-    let (rounded, discrete) = (RoundedGaussian::new(scale)?, DiscreteGaussian::new(scale)?);
+    let rounded = RoundedGaussian::new(scale)?;
     let (key, threads) = (ReplayKeyForTests::from_seed(1), Threads::new(threads));
     let mut sums = vec![0i64; dim];
     let mut release = 0;
     let mut draw = || {
         release += 1;
         let id = StreamId::new(Purpose::Noise, release);
-        match kind {
-            "rounded" => rounded.add_release(key.as_key(), id, &threads, &mut sums)?,
-            _ => discrete.add_release(key.as_key(), id, &threads, &mut sums)?,
-        }
+        rounded.add_release(key.as_key(), id, &threads, &mut sums)?;
         Ok(sums[0] as f64)
     };
     sink.take(&mut draw, &mut || Ok(vec![("none", Vec::new())]))
