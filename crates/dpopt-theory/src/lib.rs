@@ -2,7 +2,7 @@
 //!
 //! The promises of theory, checked against measurements:
 //!
-//! - the problem zoo: [`RampBowl`], [`RobustGlm`], [`Radial`] powers and their log-periodic, weakly
+//! - the problem zoo: [`RampBowl`], [`Radial`] powers and their log-periodic, weakly
 //!   convex and nonsmooth relatives, [`Wells`], and the instances of lower bounds, with exact values,
 //!   gradients, Hessians, Goldstein distances and constants (a [`Problem`], a
 //!   [`SecondOrderProblem`], a [`GoldsteinProblem`]);

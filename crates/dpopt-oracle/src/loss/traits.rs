@@ -294,8 +294,7 @@ pub trait Differentiable: Loss {
     }
 
     /// Adds the gradient of this record's loss averaged along its own row, or what of it is asked, to `out`, which holds zeros. For a
-    /// loss with [`Differentiable::HAS_ROW_AVERAGES`]; the default is no number, which contributes zero and stands out where it is
-    /// looked at ([`check_row_averages`](crate::check_row_averages)).
+    /// loss with [`Differentiable::HAS_ROW_AVERAGES`]; the default is NaN, which contributes zero.
     ///
     /// # Shapes
     /// `out`: d.
