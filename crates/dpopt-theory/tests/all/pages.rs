@@ -85,7 +85,7 @@ fn every_row_that_a_page_names_is_in_a_registry() {
         }
     }
     assert_eq!(gone, Vec::<String>::new());
-    assert!(seen > 20, "{seen}");
+    assert!(seen > 60, "{seen}");
 }
 
 #[test]
