@@ -37,7 +37,7 @@ pub static PERTURB_AND_WATCH: SaddleSolver = SaddleSolver {
     }),
 };
 
-/// Of each release of x, over a^2/L_Phi: the least decrease of Phi, `docs/theory/second-order.md`, (3).
+/// The least decrease of Phi for each release of x, over a^2/L_Phi: `docs/theory/second-order.md`, (3).
 const DECREASE: f64 = 0.05;
 /// r over eta_H a.
 const RADIUS: f64 = 1.0 / 32.0;

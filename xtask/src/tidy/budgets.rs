@@ -141,7 +141,7 @@ fn of_code(path: &str, text: &str) -> (usize, usize) {
     (public, long)
 }
 
-/// Whether a comment is too wide, or begins with a word that puts its subject last.
+/// A comment is odd if it is too wide, or begins with a word that puts its subject last.
 fn is_odd(line: &str) -> bool {
     let code = line.trim_start();
     let Some(text) = code.strip_prefix("//") else {

@@ -9,7 +9,7 @@ const WIDE: f64 = 0.05;
 /// A number of these records, with an interval for it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// In the interval; none where the interval does not hold what was released, or holds all that there can be.
+    /// In the interval; `None` where the noise leaves it open: see `Measured::new`.
     pub estimate: Option<f64>,
     /// Lower end.
     pub low: f64,

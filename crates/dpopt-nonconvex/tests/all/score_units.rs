@@ -56,7 +56,7 @@ fn the_unit_of_the_label_changes_no_plan() {
     }
 }
 
-/// What `docs/solvers.md` says of rho, C and q.
+/// The values of rho, C and q in `docs/solvers.md`.
 #[test]
 fn the_rule_is_the_one_of_the_page() {
     let budget = budget(1.0);

@@ -28,7 +28,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What each number means: `docs/evidence.md`.
+//! The meaning of each number is in `docs/evidence.md`.
 
 mod adaptive;
 pub mod binomial;

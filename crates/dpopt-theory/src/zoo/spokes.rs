@@ -17,7 +17,7 @@ use dpopt_certify::random::Normals;
 /// apart, for every n and every sample, at a point of norm sqrt(8n). The printed Lemma E.2 bounds the difference over all w
 /// by something that goes to 0 with n: its cover of points is chosen for each record, where it has to serve all of them.
 ///
-/// What is true needs the rank, a bound on ||w||, or one pass: erratum E17 in `docs/theory/faster-rates.md`.
+/// A true statement needs the rank, a bound on ||w||, or one pass: erratum E17 in `docs/theory/faster-rates.md`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spokes {
     /// How often each row was drawn.
